@@ -1,0 +1,18 @@
+# One interface target carries the warning and sanitizer flags of our own code. Warnings are errors
+# only where FEEDRACE_WERROR is on (presets and CI): a user's newer compiler must not break a build.
+add_library(feedrace_flags INTERFACE)
+target_compile_features(feedrace_flags INTERFACE cxx_std_20)
+target_compile_options(feedrace_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion)
+if(FEEDRACE_WERROR)
+  target_compile_options(feedrace_flags INTERFACE -Werror)
+endif()
+if(FEEDRACE_SANITIZE)
+  target_compile_options(
+    feedrace_flags INTERFACE -fsanitize=${FEEDRACE_SANITIZE} -fno-omit-frame-pointer
+                             -fno-sanitize-recover=all
+  )
+  target_link_options(feedrace_flags INTERFACE -fsanitize=${FEEDRACE_SANITIZE})
+endif()
+if(FEEDRACE_FUZZ)
+  target_compile_options(feedrace_flags INTERFACE -fsanitize=fuzzer-no-link)
+endif()

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "feedrace/error.h"
+
+namespace feedrace::formats {
+
+/// Where the encoded image of one sample lies.
+struct Place {
+  static constexpr std::uint32_t kOwnFile = 0xffffffff;
+  static constexpr std::uint64_t kUnknownSize = ~std::uint64_t{0};
+
+  std::uint32_t shard = kOwnFile;             ///< Index in `Dataset::shards()`, or `kOwnFile`.
+  std::uint64_t offset_bytes = 0;             ///< 0 for a file of its own.
+  std::uint64_t size_bytes = kUnknownSize;    ///< Known for shards; a folder does not ask for sizes.
+};
+
+/// The samples of a data set, numbered from 0 in an order that depends on its content alone.
+/// Immutable and thread-safe once made. Holds O(1) anonymous memory a sample at most for folders
+/// and lists, none for shards (their index is memory-mapped).
+class Dataset {
+ public:
+  virtual ~Dataset() = default;
+
+  /// "image folder", "webdataset shards", "file list".
+  virtual std::string_view kind() const noexcept = 0;
+  virtual std::uint64_t size() const noexcept = 0;
+
+  virtual Place place(std::uint64_t sample) const noexcept = 0;
+  /// The path to open when `place(sample).shard == kOwnFile`; otherwise the shard's.
+  virtual std::string path(std::uint64_t sample) const = 0;
+  /// Of a shard's sample its key; of a file its path under the root. Any bytes but 0.
+  virtual std::string key(std::uint64_t sample) const = 0;
+  /// The class number; -1 when the set has no labels at all. A Failure names sample and reason:
+  /// a label that is not a whole number, or is missing where others have one.
+  virtual Result<std::int64_t> label(std::uint64_t sample) const = 0;
+  /// "train-0042.tar: sample 000123.jpg (offset 18874368, 41207 bytes)", for every message.
+  virtual std::string where(std::uint64_t sample) const = 0;
+
+  /// Paths of the shards, in order; empty for files.
+  virtual const std::vector<std::string>& shards() const noexcept = 0;
+  /// Class names by number; empty when only numbers are known.
+  virtual const std::vector<std::string>& classes() const noexcept = 0;
+  /// One line each: what was left out and why, what was refreshed.
+  virtual const std::vector<std::string>& warnings() const noexcept = 0;
+  /// 16 hex digits that change when keys, order, sizes or labels do; not when files are moved.
+  virtual std::string fingerprint() const = 0;
+  /// The largest and the mean encoded image; `Place::kUnknownSize` and 0 where sizes are not known.
+  virtual std::uint64_t max_image_bytes() const noexcept = 0;
+  virtual double mean_image_bytes() const noexcept = 0;
+};
+
+struct OpenOptions {
+  /// Names of the image field, first found wins. A sample without any is an error that lists the
+  /// fields that there are.
+  std::vector<std::string> image_fields = {"jpg", "jpeg", "png", "webp"};
+  /// Where a shard's label comes from: "cls", "json" (then `label_json_key` names the member), ""
+  /// for none. "auto": cls where there is one, else json, else none.
+  std::string label_field = "auto";
+  std::string label_json_key = "label";
+  /// A text file "key label" a line that gives the labels by key instead; empty: none.
+  std::string label_file;
+  /// Threads that read shard headers; 0: one for each usable core.
+  std::size_t thread_count = 0;
+  /// Where to keep indexes of shards in a folder that cannot be written; empty:
+  /// $XDG_CACHE_HOME/feedrace, else ~/.cache/feedrace, else $TMPDIR/feedrace-<uid>.
+  std::string cache_dir;
+  /// Make the index anew even if the stored one fits.
+  bool rebuild_index = false;
+};
+
+/// A way to lay samples out on storage.
+class Format {
+ public:
+  virtual ~Format() = default;
+  virtual std::string_view name() const noexcept = 0;  ///< "folder", "webdataset", "list".
+  /// True when the sources look like this format. Looks at names and kinds of files, not inside.
+  virtual bool accepts(const std::vector<std::string>& sources) const = 0;
+  /// Throws Error: kNotFound, kIo, kCorruptData, kInvalidArgument; never gives an empty set.
+  virtual std::unique_ptr<Dataset> open(const std::vector<std::string>& sources,
+                                        const OpenOptions& options) const = 0;
+};
+
+/// Opens a folder of class folders, tar shards (folder, glob or brace pattern, one or several) or a
+/// list, with the first format that accepts the sources. Throws Error.
+std::unique_ptr<Dataset> open_dataset(const std::vector<std::string>& sources,
+                                      const OpenOptions& options = {});
+
+}  // namespace feedrace::formats

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "feedrace/backend.h"
+#include "feedrace/format.h"
+#include "feedrace/pipeline.h"
+#include "feedrace/stats.h"
+#include "feedrace/tensor.h"
+
+namespace feedrace {
+
+/// Reads in flight; more than the drive's own queue only adds latency.
+inline constexpr std::size_t kDefaultQueueDepth = 32;
+/// Batches being made or ready ahead of the consumer.
+inline constexpr std::size_t kDefaultPrefetchFactor = 3;
+/// The pool of read buffers: at least 64 x 256 KiB = 16 MiB. An ImageNet JPEG is 110 KB on average.
+inline constexpr std::size_t kDefaultBufferCount = 64;
+inline constexpr std::size_t kDefaultBufferBytes = std::size_t{256} << 10;
+/// From this many usable cores up, two are left to the I/O thread and the consumer.
+inline constexpr std::size_t kCoresBeforeReserve = 8;
+inline constexpr std::size_t kReservedCores = 2;
+
+enum class LastBatch : std::uint8_t {
+  kDrop,     ///< Leave a last batch that is not full out.
+  kPad,      ///< Fill it with repeats from the epoch's start, flagged.
+  kPartial,  ///< Deliver it short.
+};
+
+enum class OnError : std::uint8_t {
+  kRaise,    ///< `next()` throws at the first sample that cannot be read or decoded.
+  kReplace,  ///< Another sample, fixed by (seed, epoch, sample), takes its place.
+  kZero,     ///< A blank picture takes its place.
+};
+
+enum class Fallback : std::uint8_t {
+  kWarn,   ///< Use the next best way; say so in plan and statistics.
+  kError,  ///< Refuse, with the reason.
+};
+
+struct LoaderOptions {
+  /// A folder of class folders, tar shards (file, folder, glob or brace pattern) or a list.
+  std::vector<std::string> sources;
+  formats::OpenOptions format;
+  Pipeline pipeline = Pipeline::recipe("imagenet-train");
+  std::size_t batch_size = 64;
+  bool shuffle = true;
+  std::uint64_t seed = 0;
+  LastBatch last_batch = LastBatch::kDrop;
+  std::size_t thread_count = 0;                            ///< Decode threads; 0: see `Plan`.
+  std::size_t prefetch_factor = kDefaultPrefetchFactor;
+  std::size_t queue_depth = kDefaultQueueDepth;
+  std::string backend = "auto";                            ///< "auto", "uring", "buffered".
+  Fallback fallback = Fallback::kWarn;
+  OnError on_error = OnError::kRaise;
+  /// Bad samples that are tolerated in an epoch: a count; above it `next()` throws.
+  std::uint64_t error_budget = ~std::uint64_t{0};
+  /// The same as a share of the epoch's samples, in [0, 1].
+  double error_budget_share = 1.0;
+  std::string quarantine_file;                             ///< JSON lines of bad samples; empty: none.
+  std::uint64_t memory_limit_bytes = 0;                    ///< 0: half of what the machine has free.
+  double timeout_seconds = 300;                            ///< Of one `next()`; 0: none.
+  std::uint64_t max_pixels = 178'956'970;                  ///< A larger picture is a bad sample.
+
+  /// For tests and for stores of one's own: makes a back end instead of `backend`. Called once for
+  /// each thread that reads.
+  std::function<std::unique_ptr<storage::Backend>()> backend_factory;
+  /// A data set of one's own instead of `sources`.
+  std::shared_ptr<const formats::Dataset> dataset;
+};
+
+/// What will happen, known before the first read. Plain data.
+struct Plan {
+  std::string dataset_kind;
+  std::uint64_t sample_count = 0;
+  std::size_t shard_count = 0;
+  std::size_t class_count = 0;
+  std::uint64_t steps = 0;                   ///< Batches an epoch.
+  std::uint64_t dropped_samples = 0;         ///< An epoch, by `last_batch=drop`.
+  std::uint64_t padded_samples = 0;          ///< An epoch, by `last_batch=pad`.
+  std::size_t batch_size = 0;
+  std::string pipeline;
+  std::string backend;
+  std::string backend_reason;                ///< Why this one, in one line.
+  std::size_t decode_threads = 0;
+  std::size_t usable_cores = 0;
+  std::size_t queue_depth = 0;
+  std::size_t prefetch_factor = 0;
+  std::string order;                         ///< "global shuffle, seed 0".
+  std::string on_error;
+  std::uint64_t batch_slot_bytes = 0;        ///< All slots of the plan.
+  std::uint64_t read_buffer_bytes = 0;
+  std::uint64_t decode_scratch_bytes = 0;    ///< All threads, for pictures of ordinary size.
+  std::uint64_t other_bytes = 0;             ///< The process itself before the loader was made.
+  std::uint64_t memory_bytes = 0;            ///< The sum: anonymous memory of the process.
+  std::uint64_t memory_limit_bytes = 0;
+  std::string fingerprint;                   ///< Of the data set.
+  std::vector<std::string> warnings;
+
+  std::string to_text() const;               ///< Several lines for a person.
+  std::string to_json() const;
+};
+
+/// Batches from storage. One consumer thread calls `next()`; `cancel()` and `stats()` may be called
+/// from any thread. The library never prints and installs no signal handler.
+class Loader {
+ public:
+  /// Opens the data set, checks everything, makes the plan; no thread starts and nothing of the
+  /// samples is read before the first `next()`. Throws Error.
+  explicit Loader(LoaderOptions options);
+  /// Cancels, joins all threads. In a forked child it frees nothing and joins nobody.
+  ~Loader();
+  Loader(const Loader&) = delete;
+  Loader& operator=(const Loader&) = delete;
+
+  const Plan& plan() const noexcept;
+  const formats::Dataset& dataset() const noexcept;
+
+  /// The next batch, or nothing at the end of the epoch; the call after that begins the next one.
+  /// Throws Error: a sample's failure (`on_error=raise`), the budget spent, the memory limit
+  /// reached, the time-out (names the reads waited for), a stage that ended by an exception,
+  /// kCancelled after `cancel()`, or a call in a forked child. After an Error of a sample or of a
+  /// stage every further call throws the same.
+  std::optional<Batch> next();
+
+  /// Begins epoch `epoch` anew with the next `next()`.
+  void set_epoch(std::uint64_t epoch);
+  std::uint64_t epoch() const noexcept;
+
+  Stats stats() const;
+  /// One sentence: what limits, with the evidence.
+  std::string explain() const;
+  /// Ends a `next()` that waits, and all stages; thread-safe.
+  void cancel() noexcept;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace feedrace

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace feedrace {
+class SampleRandom;
+}
+
+namespace feedrace::ops {
+
+/// 8-bit RGB pixels that somebody else owns: `height_px` rows of `width_px * 3` bytes, `row_bytes`
+/// apart (may be padded).
+struct ConstImageView {
+  const std::uint8_t* rgb = nullptr;
+  std::size_t row_bytes = 0;
+  std::uint32_t width_px = 0;
+  std::uint32_t height_px = 0;
+};
+
+struct ImageView {
+  std::uint8_t* rgb = nullptr;
+  std::size_t row_bytes = 0;
+  std::uint32_t width_px = 0;
+  std::uint32_t height_px = 0;
+
+  operator ConstImageView() const noexcept {  // NOLINT(google-explicit-constructor)
+    return {rgb, row_bytes, width_px, height_px};
+  }
+};
+
+struct ImageSize {
+  std::uint32_t width_px = 0;
+  std::uint32_t height_px = 0;
+};
+
+/// A pixel function of the user's own, run on each picture between resizing and normalisation.
+/// It is not fused with the decoder: it costs one more pass, and `Loader::explain()` says so.
+///
+/// Contract: const and thread-safe (decode threads share one instance); a function of the picture
+/// and of `random` alone, so that a sample comes out the same on any thread and after resume; input
+/// and output do not overlap; exceptions become the sample's failure.
+class Op {
+ public:
+  virtual ~Op() = default;
+  virtual std::string_view name() const noexcept = 0;
+  /// The output's size for an input's. Must not depend on anything random.
+  virtual ImageSize plan(ImageSize input) const = 0;
+  virtual void run(const ConstImageView& input, const ImageView& output,
+                   SampleRandom& random) const = 0;
+};
+
+}  // namespace feedrace::ops

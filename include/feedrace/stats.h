@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace feedrace {
+
+/// The way a byte really took from the store to host memory.
+enum class Path : std::uint8_t {
+  kPageCache,   ///< Through the kernel's page cache: one CPU copy.
+  kDirect,      ///< O_DIRECT into our buffer: no CPU copy.
+  kGds,         ///< GPUDirect Storage into device memory.
+  kGdsCompat,   ///< cuFile's compatibility mode: through host memory after all.
+  kNetwork,     ///< HTTP or S3.
+  kMemory,      ///< Made up in memory (null back end, tests).
+};
+inline constexpr std::size_t kPathCount = 6;
+
+/// As JSON spells it: "page_cache".
+const char* to_string(Path path) noexcept;
+
+/// CPU copies of each byte on its way into the loader's buffer, by the path that it took.
+std::size_t copies_of(Path path) noexcept;
+
+/// A latency distribution. Log-linear: 16 buckets for each power of two of nanoseconds, so a
+/// quantile is at most 6.25 % above the true value. Fixed size, no allocation; not thread-safe.
+class LatencyHistogram {
+ public:
+  static constexpr std::size_t kSubBuckets = 16;
+  static constexpr std::size_t kBucketCount = (64 - 4 + 1) * kSubBuckets;
+
+  void record(std::uint64_t nanoseconds) noexcept;
+  void merge(const LatencyHistogram& other) noexcept;
+
+  std::uint64_t count() const noexcept { return count_; }
+  std::uint64_t max_ns() const noexcept { return max_; }
+  std::uint64_t sum_ns() const noexcept { return sum_; }
+  /// Upper edge of the bucket that holds quantile `q` of [0, 1], capped by the largest value seen;
+  /// 0 when nothing was recorded.
+  std::uint64_t quantile_ns(double q) const noexcept;
+
+ private:
+  std::array<std::uint64_t, kBucketCount> buckets_{};
+  std::uint64_t count_ = 0;
+  std::uint64_t sum_ = 0;
+  std::uint64_t max_ = 0;
+};
+
+/// What one stage did since the loader was made.
+struct StageStats {
+  std::string name;                ///< "io", "decode", "consumer".
+  std::size_t thread_count = 0;
+  double busy_seconds = 0;         ///< Working, summed over its threads.
+  double wait_seconds = 0;         ///< Waiting for input, output room or a slot, likewise.
+  std::uint64_t item_count = 0;    ///< Samples (io, decode) or batches (consumer).
+};
+
+/// Counters since the loader was made. A snapshot: plain data, safe to keep.
+struct Stats {
+  double seconds = 0;                                    ///< Since the loader was made.
+  std::uint64_t samples = 0;                             ///< Delivered to the consumer, padding excluded.
+  std::uint64_t batches = 0;                             ///< Delivered to the consumer.
+  std::uint64_t bad_samples = 0;                         ///< Could not be read or decoded.
+  std::uint64_t substituted_samples = 0;                 ///< Replaced by another one (`on_error=replace`).
+  std::uint64_t blanked_samples = 0;                     ///< Delivered as zeros (`on_error=zero`).
+  std::uint64_t padded_samples = 0;                      ///< Repeats that fill a batch (`last_batch=pad`).
+  std::uint64_t flagged_samples = 0;                     ///< Delivered although the decoder complained.
+  std::uint64_t extra_slots = 0;                         ///< Batch slots made because the consumer keeps batches.
+  std::array<std::uint64_t, kPathCount> bytes_by_path{};  ///< Bytes read, indexed by `Path`.
+  std::uint64_t reads = 0;                               ///< Read requests that completed.
+  LatencyHistogram read_latency;                         ///< From submission to completion.
+  std::vector<StageStats> stages;
+  std::string backend;                                   ///< Name of the storage back end in use.
+  std::vector<std::string> fallbacks;                    ///< Each a sentence: what was wanted, why not, what is used.
+
+  /// CPU copies per byte between the store and the decoder's input; 0 before the first read.
+  double copies_per_byte() const noexcept;
+};
+
+}  // namespace feedrace

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace feedrace {
+
+enum class DType : std::uint8_t { kUint8, kFloat16, kFloat32, kInt64 };
+enum class Layout : std::uint8_t { kChw, kHwc };
+
+std::size_t size_of(DType dtype) noexcept;
+const char* to_string(DType dtype) noexcept;    ///< "float16", as numpy and torch spell it.
+const char* to_string(Layout layout) noexcept;  ///< "CHW".
+
+/// A dense array that somebody else owns. Rows-major: the last dimension is contiguous.
+struct Tensor {
+  void* data = nullptr;                ///< 64-byte aligned.
+  DType dtype = DType::kFloat32;
+  std::vector<std::int64_t> shape;     ///< [N, 3, H, W] or [N, H, W, 3] for images, [N] for labels.
+  std::size_t size_bytes() const noexcept;
+};
+
+/// What happened to one sample of a batch.
+enum class SampleFlag : std::uint8_t {
+  kReal = 0,         ///< As stored.
+  kPadded = 1,       ///< A repeat that fills the last batch (`last_batch=pad`).
+  kSubstituted = 2,  ///< Another sample stands in for a bad one (`on_error=replace`).
+  kBlank = 3,        ///< Zeros stand in for a bad one (`on_error=zero`).
+};
+
+class BatchSlot;
+
+/// What the consumer gets. Immutable but for the tensors' contents, which are the consumer's until
+/// the batch dies; then its memory returns to the loader. Keep it as long as you like: the loader
+/// makes another slot, within the memory limit.
+class Batch {
+ public:
+  Batch() = default;
+  explicit Batch(std::shared_ptr<BatchSlot> slot) : slot_(std::move(slot)) {}
+
+  Tensor images;                                ///< [N, 3, H, W] or [N, H, W, 3].
+  Tensor labels;                                ///< [N], int64; -1 where the set has no labels.
+  std::span<const std::uint64_t> indices;       ///< [N] Global sample number in the data set.
+  std::span<const SampleFlag> flags;            ///< [N]
+  std::uint64_t epoch = 0;
+  std::uint64_t step = 0;                       ///< Number of this batch in its epoch, from 0.
+
+  std::size_t size() const noexcept { return indices.size(); }
+
+ private:
+  std::shared_ptr<BatchSlot> slot_;
+};
+
+}  // namespace feedrace

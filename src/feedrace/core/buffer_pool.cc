@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "feedrace/core/buffer_pool.h"
+
+#include <sys/mman.h>
+
+#include <new>
+
+namespace feedrace {
+
+HostMemory::HostMemory(std::size_t bytes) {
+  if (bytes == 0) return;
+  constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
+  if (bytes > ~std::size_t{0} - kPageBytes) throw std::bad_alloc();
+  const std::size_t rounded = (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
+  void* memory =
+      mmap(nullptr, rounded, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) throw std::bad_alloc();
+  // Advice: where huge pages are switched off the memory is as good, only slower to pin.
+  if (rounded >= kHugePageBytes) madvise(memory, rounded, MADV_HUGEPAGE);
+  data_ = static_cast<std::byte*>(memory);
+  bytes_ = rounded;
+}
+
+HostMemory::~HostMemory() {
+  if (data_ != nullptr) munmap(data_, bytes_);
+}
+
+void HostMemory::touch() const noexcept {
+  for (std::size_t at = 0; at < bytes_; at += kPageBytes) {
+    *reinterpret_cast<volatile std::byte*>(data_ + at) = std::byte{0};
+  }
+}
+
+void BufferPool::Lease::release() noexcept {
+  if (pool_) pool_->give_back(*this);
+  pool_.reset();
+  own_ = HostMemory();
+  bytes_ = {};
+}
+
+std::shared_ptr<BufferPool> BufferPool::create(std::size_t count, std::size_t buffer_bytes,
+                                               std::uint64_t oversized_limit_bytes) {
+  return std::shared_ptr<BufferPool>(new BufferPool(count, buffer_bytes, oversized_limit_bytes));
+}
+
+BufferPool::BufferPool(std::size_t count, std::size_t buffer_bytes,
+                       std::uint64_t oversized_limit_bytes)
+    : buffer_bytes_((buffer_bytes + HostMemory::kPageBytes - 1) / HostMemory::kPageBytes *
+                    HostMemory::kPageBytes),
+      oversized_limit_bytes_(oversized_limit_bytes),
+      memory_(count * buffer_bytes_) {
+  free_.reserve(count);
+  for (std::size_t i = count; i > 0; --i) free_.push_back(i - 1);
+}
+
+BufferPool::Lease BufferPool::take_locked() {
+  Lease lease;
+  if (free_.empty()) return lease;
+  lease.index_ = free_.back();
+  free_.pop_back();
+  lease.bytes_ = {memory_.data() + lease.index_ * buffer_bytes_, buffer_bytes_};
+  lease.pool_ = shared_from_this();
+  return lease;
+}
+
+BufferPool::Lease BufferPool::acquire(const std::stop_token& stop) {
+  std::unique_lock lock(mutex_);
+  freed_.wait(lock, stop, [&] { return !free_.empty(); });
+  if (stop.stop_requested()) return {};
+  return take_locked();
+}
+
+BufferPool::Lease BufferPool::try_acquire() {
+  std::lock_guard lock(mutex_);
+  return take_locked();
+}
+
+BufferPool::Lease BufferPool::oversized(std::size_t bytes, const std::stop_token& stop) {
+  std::unique_lock lock(mutex_);
+  const auto fits = [&] {
+    return oversized_bytes_ == 0 || oversized_bytes_ + bytes <= oversized_limit_bytes_;
+  };
+  freed_.wait(lock, stop, fits);
+  if (stop.stop_requested()) return {};
+  Lease lease;
+  lease.own_ = HostMemory(bytes);
+  lease.bytes_ = lease.own_.bytes();
+  lease.pool_ = shared_from_this();
+  oversized_bytes_ += lease.bytes_.size();
+  return lease;
+}
+
+std::size_t BufferPool::free_count() const {
+  std::lock_guard lock(mutex_);
+  return free_.size();
+}
+
+void BufferPool::give_back(Lease& lease) noexcept {
+  {
+    std::lock_guard lock(mutex_);
+    if (lease.index_ == Lease::kOwnMemory) {
+      oversized_bytes_ -= lease.bytes_.size();
+    } else {
+      free_.push_back(lease.index_);  // Never allocates: the constructor reserved for all.
+    }
+  }
+  freed_.notify_all();
+}
+
+}  // namespace feedrace
