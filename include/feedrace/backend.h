@@ -79,8 +79,14 @@ class Backend {
   /// `out.size()` counts as `out.size()`.
   virtual std::size_t wait(std::span<Completion> out, std::size_t min_count) noexcept = 0;
 
-  /// Makes every read in flight complete soon, with its bytes or with kCancelled.
+  /// Makes every read in flight complete soon, with its bytes or with kCancelled. A read that hangs
+  /// inside the kernel (a dead network mount) may still take as long as the kernel lets it.
   virtual void cancel_all() noexcept = 0;
+
+  /// The only call that any thread may make: a `wait()` in progress, or else the next one, returns
+  /// at once with what is done, maybe nothing. This is how a reader thread hears of the end while
+  /// it waits for a device that hangs.
+  virtual void interrupt() noexcept = 0;
 };
 
 }  // namespace feedrace::storage

@@ -75,19 +75,29 @@ BufferPool::Lease BufferPool::try_acquire() {
   return take_locked();
 }
 
-BufferPool::Lease BufferPool::oversized(std::size_t bytes, const std::stop_token& stop) {
-  std::unique_lock lock(mutex_);
-  const auto fits = [&] {
-    return oversized_bytes_ == 0 || oversized_bytes_ + bytes <= oversized_limit_bytes_;
-  };
-  freed_.wait(lock, stop, fits);
-  if (stop.stop_requested()) return {};
+bool BufferPool::oversized_fits_locked(std::size_t bytes) const noexcept {
+  return oversized_bytes_ == 0 || oversized_bytes_ + bytes <= oversized_limit_bytes_;
+}
+
+BufferPool::Lease BufferPool::take_oversized_locked(std::size_t bytes) {
   Lease lease;
   lease.own_ = HostMemory(bytes);
   lease.bytes_ = lease.own_.bytes();
   lease.pool_ = shared_from_this();
   oversized_bytes_ += lease.bytes_.size();
   return lease;
+}
+
+BufferPool::Lease BufferPool::oversized(std::size_t bytes, const std::stop_token& stop) {
+  std::unique_lock lock(mutex_);
+  freed_.wait(lock, stop, [&] { return oversized_fits_locked(bytes); });
+  if (stop.stop_requested()) return {};
+  return take_oversized_locked(bytes);
+}
+
+BufferPool::Lease BufferPool::try_oversized(std::size_t bytes) {
+  std::lock_guard lock(mutex_);
+  return oversized_fits_locked(bytes) ? take_oversized_locked(bytes) : Lease();
 }
 
 std::size_t BufferPool::free_count() const {

@@ -97,6 +97,8 @@ class BufferPool : public std::enable_shared_from_this<BufferPool> {
   /// above it only if nothing else is out (progress before the limit). Returns an empty lease once
   /// `stop` is requested. Throws std::bad_alloc.
   Lease oversized(std::size_t bytes, const std::stop_token& stop);
+  /// The same without waiting: an empty lease while the limit is reached.
+  Lease try_oversized(std::size_t bytes);
 
   std::size_t free_count() const;
   std::size_t buffer_bytes() const noexcept { return buffer_bytes_; }
@@ -107,6 +109,8 @@ class BufferPool : public std::enable_shared_from_this<BufferPool> {
   BufferPool(std::size_t count, std::size_t buffer_bytes, std::uint64_t oversized_limit_bytes);
   void give_back(Lease& lease) noexcept;
   Lease take_locked();
+  bool oversized_fits_locked(std::size_t bytes) const noexcept;
+  Lease take_oversized_locked(std::size_t bytes);
 
   const std::size_t buffer_bytes_;
   const std::uint64_t oversized_limit_bytes_;

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+namespace feedrace::order {
+
+/// A keyed permutation of [0, n): computed, not stored, so that any position of any epoch costs the
+/// same, whatever n is.
+///
+/// An unbalanced Feistel network over the smallest power of two that holds n (at least 2^12), whose
+/// outputs outside [0, n) are fed in again until they fall inside ("cycle walking": Black and
+/// Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002). Immutable, thread-safe.
+class Permutation {
+ public:
+  /// `n` from 1 to 2^63. Different (seed, epoch) give independent permutations.
+  Permutation(std::uint64_t n, std::uint64_t seed, std::uint64_t epoch) noexcept;
+
+  std::uint64_t size() const noexcept { return n_; }
+  /// The image of `position`, which is below n.
+  std::uint64_t operator()(std::uint64_t position) const noexcept;
+
+ private:
+  // Eight rounds: four already make a pseudo-random permutation of a good round function (Luby and
+  // Rackoff, 1988); ours is a plain multiply-xorshift, so twice as many.
+  static constexpr int kRounds = 8;
+
+  std::uint64_t permute_once(std::uint64_t value) const noexcept;
+
+  std::uint64_t n_;
+  unsigned left_bits_;
+  unsigned right_bits_;
+  std::array<std::uint64_t, kRounds> keys_;
+};
+
+}  // namespace feedrace::order

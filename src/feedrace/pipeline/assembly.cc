@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "feedrace/pipeline/assembly.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace feedrace::pipeline {
+
+std::shared_ptr<PendingBatch> Assembly::admit(
+    const std::shared_ptr<const order::EpochOrder>& order, std::uint64_t step,
+    std::shared_ptr<BatchSlot> slot) {
+  auto batch = std::make_shared<PendingBatch>();
+  batch->order = order;
+  batch->step = step;
+  batch->size = static_cast<std::size_t>(order->batch_size(step));
+  batch->slot = std::move(slot);
+  batch->remaining = batch->size;
+  {
+    std::lock_guard lock(mutex_);
+    pending_.push_back(batch);
+  }
+  changed_.notify_all();
+  return batch;
+}
+
+std::shared_ptr<PendingBatch> Assembly::try_open(
+    const std::shared_ptr<const order::EpochOrder>& order, std::uint64_t step) {
+  if (pending_count() >= window_) return nullptr;
+  auto slot = slots_->try_acquire();
+  return slot ? admit(order, step, std::move(slot)) : nullptr;
+}
+
+std::shared_ptr<PendingBatch> Assembly::open(const std::shared_ptr<const order::EpochOrder>& order,
+                                             std::uint64_t step, const std::stop_token& stop) {
+  {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, stop, [&] { return pending_.size() < window_; });
+  }
+  auto slot = slots_->acquire(stop);
+  return slot ? admit(order, step, std::move(slot)) : nullptr;
+}
+
+void Assembly::finish_place(PendingBatch& batch) {
+  if (batch.remaining.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  // The lock orders this with a consumer that has just looked and is about to wait.
+  { std::lock_guard lock(mutex_); }
+  changed_.notify_all();
+}
+
+Assembly::Taken Assembly::take(const std::stop_token& stop,
+                               std::chrono::steady_clock::time_point deadline) {
+  const auto is_full = [&] {
+    return !pending_.empty() && pending_.front()->remaining.load(std::memory_order_acquire) == 0;
+  };
+  Taken taken;
+  {
+    std::unique_lock lock(mutex_);
+    const bool full = changed_.wait_until(lock, stop, deadline, is_full);
+    if (!full) {
+      taken.status = stop.stop_requested() ? TakeStatus::kStopped : TakeStatus::kTimedOut;
+      return taken;
+    }
+    taken.status = TakeStatus::kTaken;
+    taken.batch = std::move(pending_.front());
+    pending_.pop_front();
+  }
+  changed_.notify_all();  // There is room in the window.
+  return taken;
+}
+
+std::size_t Assembly::pending_count() const {
+  std::lock_guard lock(mutex_);
+  return pending_.size();
+}
+
+std::size_t Assembly::ready_count() const {
+  std::lock_guard lock(mutex_);
+  return static_cast<std::size_t>(std::count_if(
+      pending_.begin(), pending_.end(), [](const auto& batch) { return batch->remaining == 0; }));
+}
+
+}  // namespace feedrace::pipeline

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "feedrace/pipeline/decode_stage.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace feedrace::pipeline {
+namespace {
+
+// Stand-ins tried before a place stays bad: with half of a set broken, 1 in 65,536 places does.
+constexpr std::uint32_t kSubstituteAttempts = 16;
+
+}  // namespace
+
+void DecodeThread::run(BoundedQueue<DecodeTask>& queue) {
+  while (true) {
+    const auto asked = Clock::now();
+    std::optional<DecodeTask> task = queue.pop();
+    const auto start = Clock::now();
+    shared_.clock.add_wait(static_cast<std::uint64_t>((start - asked) / std::chrono::nanoseconds(1)));
+    if (!task) return;
+    started_ = start.time_since_epoch().count();
+    sample_ = task->sample;
+    process(*task);
+    sample_ = kIdle;
+    shared_.clock.add_busy(nanoseconds_since(start));
+    shared_.clock.add_items(1);
+    task->extent.reset();  // The read buffer goes back before the consumer is woken.
+    shared_.assembly.finish_place(*task->batch);
+  }
+}
+
+void DecodeThread::process(DecodeTask& task) {
+  BatchSlot& slot = *task.batch->slot;
+  slot.indices()[task.index] = task.sample;
+  slot.flags()[task.index] = task.is_padding ? SampleFlag::kPadded : SampleFlag::kReal;
+  auto label = fill(task);
+  if (label) {
+    slot.labels()[task.index] = *label;
+  } else {
+    handle_bad(task, label.error());
+  }
+}
+
+/// Fills the sample's place; its label or why not.
+Result<std::int64_t> DecodeThread::fill(const DecodeTask& task) {
+  if (task.failure) return *task.failure;
+  auto label = shared_.dataset.label(task.sample);
+  if (!label) return label;
+  auto complained = worker_.run(task.encoded, task.batch->order->epoch(), task.sample,
+                                task.batch->slot->image(task.index));
+  if (!complained) return complained.error();
+  if (*complained) shared_.counters.flagged.fetch_add(1, std::memory_order_relaxed);
+  return label;
+}
+
+void DecodeThread::handle_bad(DecodeTask& task, Failure failure) {
+  shared_.counters.bad.fetch_add(1, std::memory_order_relaxed);
+  failure.message = shared_.dataset.where(task.sample) + ": " + failure.message;
+  const auto listed = shared_.quarantine.add(shared_.dataset, task.sample,
+                                             task.batch->order->epoch(), failure);
+  if (!listed) failure = listed.error();
+  const bool is_raised = shared_.on_error == OnError::kRaise || !listed;
+  if (!is_raised) {
+    if (shared_.on_error == OnError::kZero) {
+      blank(task);
+    } else if (!substitute(task)) {
+      failure.message += "; no stand-in could be read either";
+      std::lock_guard lock(task.batch->mutex);
+      task.batch->fatal = true;
+    }
+  }
+  std::lock_guard lock(task.batch->mutex);
+  task.batch->bad_samples.push_back({task.index, std::move(failure)});
+  if (is_raised) task.batch->fatal = true;
+}
+
+/// Puts the first stand-in that can be read into the place.
+bool DecodeThread::substitute(DecodeTask& task) {
+  const order::EpochOrder& order = *task.batch->order;
+  BatchSlot& slot = *task.batch->slot;
+  for (std::uint32_t attempt = 0; attempt < kSubstituteAttempts; ++attempt) {
+    const std::uint64_t sample = order.substitute(task.sample, attempt);
+    auto label = shared_.dataset.label(sample);
+    if (!label) continue;
+    auto bytes = shared_.single_reader.read(sample);
+    if (!bytes) continue;
+    if (!worker_.run(bytes->view(), order.epoch(), sample, slot.image(task.index))) continue;
+    slot.labels()[task.index] = *label;
+    slot.indices()[task.index] = sample;
+    slot.flags()[task.index] = SampleFlag::kSubstituted;
+    shared_.counters.substituted.fetch_add(1, std::memory_order_relaxed);
+    return true;
+  }
+  return false;
+}
+
+void DecodeThread::blank(DecodeTask& task) {
+  BatchSlot& slot = *task.batch->slot;
+  std::memset(slot.image(task.index), 0, slot.shape().image_bytes);
+  const auto label = shared_.dataset.label(task.sample);
+  slot.labels()[task.index] = label ? *label : -1;
+  slot.flags()[task.index] = SampleFlag::kBlank;
+  shared_.counters.blanked.fetch_add(1, std::memory_order_relaxed);
+}
+
+std::optional<ReadStage::Waiting> DecodeThread::in_work() const {
+  const std::uint64_t sample = sample_;
+  if (sample == kIdle) return std::nullopt;
+  const Clock::time_point start{Clock::duration(started_.load())};
+  return ReadStage::Waiting{sample, static_cast<double>(nanoseconds_since(start)) * 1e-9};
+}
+
+}  // namespace feedrace::pipeline

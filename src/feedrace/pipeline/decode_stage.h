@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "feedrace/core/bounded_queue.h"
+#include "feedrace/decoder.h"
+#include "feedrace/format.h"
+#include "feedrace/loader.h"
+#include "feedrace/pipeline/assembly.h"
+#include "feedrace/pipeline/quarantine.h"
+#include "feedrace/pipeline/read_stage.h"
+#include "feedrace/pipeline/sample_worker.h"
+#include "feedrace/pipeline/single_reader.h"
+#include "feedrace/pipeline/stage_clock.h"
+
+namespace feedrace::pipeline {
+
+/// What became of samples, for the statistics. Thread-safe.
+struct SampleCounters {
+  std::atomic<std::uint64_t> bad = 0;
+  std::atomic<std::uint64_t> substituted = 0;
+  std::atomic<std::uint64_t> blanked = 0;
+  std::atomic<std::uint64_t> flagged = 0;
+};
+
+/// What all decode threads of a run share.
+struct DecodeShared {
+  const formats::Dataset& dataset;
+  const Pipeline& pipeline;
+  std::uint64_t seed = 0;
+  decode::DecodeLimits limits;
+  OnError on_error = OnError::kRaise;
+  Assembly& assembly;
+  Quarantine& quarantine;
+  SingleReader& single_reader;  ///< Reads the stand-ins of bad samples.
+  SampleCounters& counters;
+  StageClock& clock;
+};
+
+/// One decode thread's work: takes samples from the queue, fills their places. A sample that cannot
+/// be read or decoded is data: the policy is applied here, the batch is always filled.
+class DecodeThread {
+ public:
+  explicit DecodeThread(DecodeShared& shared)
+      : shared_(shared), worker_(shared.pipeline, shared.seed, shared.limits) {}
+
+  /// Returns when the queue ends. Throws only on defects (no memory).
+  void run(BoundedQueue<DecodeTask>& queue);
+
+  /// The sample in work and for how long, for the time-out's message; any thread may ask.
+  std::optional<ReadStage::Waiting> in_work() const;
+
+ private:
+  void process(DecodeTask& task);
+  Result<std::int64_t> fill(const DecodeTask& task);
+  void handle_bad(DecodeTask& task, Failure failure);
+  bool substitute(DecodeTask& task);
+  void blank(DecodeTask& task);
+
+  static constexpr std::uint64_t kIdle = ~std::uint64_t{0};
+
+  DecodeShared& shared_;
+  SampleWorker worker_;
+  std::atomic<std::uint64_t> sample_ = kIdle;
+  std::atomic<Clock::rep> started_ = 0;
+};
+
+}  // namespace feedrace::pipeline

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "feedrace/pipeline/plan.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "feedrace/core/cores.h"
+#include "feedrace/core/text.h"
+#include "feedrace/error.h"
+
+namespace feedrace {
+namespace pipeline {
+namespace {
+
+// Slots besides the window: the one that the consumer gets and the one that it has not let go yet
+// (`for batch in loader` holds the old one until the new one is there).
+constexpr std::size_t kConsumerSlots = 2;
+// A decode thread's decoder, resampler and heap for ordinary photos, as measured (docs/memory.md).
+constexpr std::uint64_t kScratchBytesPerThread = std::uint64_t{1} << 20;
+// What pictures and samples out of the ordinary may take besides, together, when no limit is given:
+// half of what the machine has left.
+constexpr std::uint64_t kFallbackMemoryBytes = std::uint64_t{4} << 30;
+
+constexpr std::size_t kMaxBatchSize = 1 << 20;
+constexpr std::size_t kMaxThreads = 1024;
+constexpr std::size_t kMaxPrefetch = 1024;
+constexpr std::size_t kMaxQueueDepth = 4096;
+
+template <typename T>
+void check_range(const char* name, T value, T lowest, T highest) {
+  if (value >= lowest && value <= highest) return;
+  throw Error(ErrorCode::kInvalidArgument,
+              fmt::format("{} is {}; it must be from {} to {}", name, value, lowest, highest));
+}
+
+void check_options(const LoaderOptions& options) {
+  check_range<std::size_t>("batch_size", options.batch_size, 1, kMaxBatchSize);
+  check_range<std::size_t>("thread_count", options.thread_count, 0, kMaxThreads);
+  check_range<std::size_t>("prefetch_factor", options.prefetch_factor, 1, kMaxPrefetch);
+  check_range<std::size_t>("queue_depth", options.queue_depth, 1, kMaxQueueDepth);
+  check_range("error_budget_share", options.error_budget_share, 0.0, 1.0);
+  check_range("timeout_seconds", options.timeout_seconds, 0.0, 1e9);
+  check_range<std::uint64_t>("max_pixels", options.max_pixels, 1, std::uint64_t{1} << 40);
+  options.pipeline.check();
+}
+
+order::LastBatchRule rule_of(LastBatch last_batch) {
+  switch (last_batch) {
+    case LastBatch::kDrop:
+      return order::LastBatchRule::kDrop;
+    case LastBatch::kPad:
+      return order::LastBatchRule::kPad;
+    case LastBatch::kPartial:
+      return order::LastBatchRule::kPartial;
+  }
+  return order::LastBatchRule::kDrop;
+}
+
+std::string describe_policy(const LoaderOptions& options) {
+  std::string text = options.on_error == OnError::kRaise     ? "raise at the first bad sample"
+                     : options.on_error == OnError::kReplace ? "replace bad samples"
+                                                             : "blank bad samples";
+  if (options.on_error != OnError::kRaise && options.error_budget != ~std::uint64_t{0}) {
+    text += fmt::format(", at most {} an epoch", options.error_budget);
+  }
+  if (options.on_error != OnError::kRaise && options.error_budget_share < 1) {
+    text += fmt::format(", at most {} % of an epoch", options.error_budget_share * 100);
+  }
+  return text;
+}
+
+void plan_memory(const LoaderOptions& options, const SlotShape& slot, Sizing& sizing) {
+  Plan& plan = sizing.plan;
+  plan.other_bytes = anonymous_memory_bytes();
+  plan.read_buffer_bytes = sizing.buffers.count * sizing.buffers.bytes;
+  plan.decode_scratch_bytes = plan.decode_threads * kScratchBytesPerThread;
+  sizing.planned_slots = options.prefetch_factor + kConsumerSlots;
+  plan.batch_slot_bytes = sizing.planned_slots * slot.total_bytes;
+  plan.memory_bytes = plan.other_bytes + plan.read_buffer_bytes + plan.decode_scratch_bytes +
+                      plan.batch_slot_bytes;
+  plan.memory_limit_bytes = options.memory_limit_bytes;
+  if (plan.memory_limit_bytes == 0) {
+    plan.memory_limit_bytes =
+        available_memory_bytes().value_or(2 * kFallbackMemoryBytes) / 2 + plan.other_bytes;
+  }
+  if (plan.memory_bytes > plan.memory_limit_bytes) {
+    throw Error(ErrorCode::kInvalidArgument,
+                fmt::format("the plan needs {} and the memory limit is {} ({} batches of {} each, "
+                            "read buffers {}, {} before the loader); use a smaller batch_size or "
+                            "prefetch_factor, or raise memory_limit",
+                            human_bytes(plan.memory_bytes), human_bytes(plan.memory_limit_bytes),
+                            sizing.planned_slots, human_bytes(slot.total_bytes),
+                            human_bytes(plan.read_buffer_bytes), human_bytes(plan.other_bytes)));
+  }
+  const std::uint64_t spare = plan.memory_limit_bytes - plan.memory_bytes;
+  sizing.slot_limit = sizing.planned_slots + static_cast<std::size_t>(spare / slot.total_bytes);
+  sizing.max_sample_bytes = std::max<std::uint64_t>(spare, sizing.buffers.bytes);
+}
+
+}  // namespace
+
+std::size_t default_decode_threads(std::size_t usable_cores) noexcept {
+  return usable_cores >= kCoresBeforeReserve ? usable_cores - kReservedCores
+                                             : std::max<std::size_t>(1, usable_cores);
+}
+
+BufferShape plan_buffers(const LoaderOptions& options, std::size_t decode_threads,
+                         double mean_image_bytes) {
+  // A buffer of twice the mean holds nearly every photo; the rest get memory of their own.
+  constexpr double kMostInPool = 16 << 20;
+  const double wanted = std::min(2 * mean_image_bytes, kMostInPool);
+  BufferShape shape;
+  shape.bytes = std::max(kDefaultBufferBytes, std::bit_ceil(static_cast<std::size_t>(wanted)));
+  shape.count = std::max(kDefaultBufferCount, options.queue_depth + 2 * decode_threads);
+  return shape;
+}
+
+Sizing make_sizing(const LoaderOptions& options, const formats::Dataset& dataset) {
+  check_options(options);
+  Sizing sizing;
+  sizing.order = {dataset.size(), options.batch_size, rule_of(options.last_batch), options.shuffle,
+                  options.seed};
+  const order::EpochPlan epoch = order::plan_epoch(sizing.order);
+
+  Plan& plan = sizing.plan;
+  plan.dataset_kind = dataset.kind();
+  plan.sample_count = dataset.size();
+  plan.shard_count = dataset.shards().size();
+  plan.class_count = dataset.classes().size();
+  plan.steps = epoch.steps;
+  plan.dropped_samples = epoch.dropped;
+  plan.padded_samples = epoch.padded;
+  plan.batch_size = options.batch_size;
+  plan.pipeline = options.pipeline.describe();
+  plan.usable_cores = usable_cores();
+  plan.decode_threads =
+      options.thread_count > 0 ? options.thread_count : default_decode_threads(plan.usable_cores);
+  plan.queue_depth = options.queue_depth;
+  plan.prefetch_factor = options.prefetch_factor;
+  plan.order = order::describe(sizing.order);
+  plan.on_error = describe_policy(options);
+  plan.fingerprint = dataset.fingerprint();
+  plan.warnings = dataset.warnings();
+
+  sizing.buffers = plan_buffers(options, plan.decode_threads, dataset.mean_image_bytes());
+  plan_memory(options, SlotShape(options.pipeline, options.batch_size), sizing);
+  return sizing;
+}
+
+}  // namespace pipeline
+
+std::string Plan::to_text() const {
+  std::string text;
+  const auto line = [&](std::string_view name, const std::string& value) {
+    text += fmt::format("{:<10}{}\n", name, value);
+  };
+  std::string what = fmt::format("{}, {} samples", dataset_kind, with_commas(sample_count));
+  if (shard_count > 0) what += fmt::format(" in {} shards", with_commas(shard_count));
+  if (class_count > 0) what += fmt::format(", {} classes", with_commas(class_count));
+  line("data", what + ", fingerprint " + fingerprint);
+  std::string split = fmt::format("{} batches of {} an epoch", with_commas(steps), batch_size);
+  if (dropped_samples > 0) split += fmt::format(", {} samples dropped", with_commas(dropped_samples));
+  if (padded_samples > 0) split += fmt::format(", {} repeated", with_commas(padded_samples));
+  line("epoch", split);
+  line("order", order);
+  line("pipeline", pipeline);
+  line("storage", fmt::format("{}: {}", backend, backend_reason));
+  line("threads", fmt::format("1 I/O (queue depth {}), {} decode of {} usable cores, {} batches ahead",
+                              queue_depth, decode_threads, usable_cores, prefetch_factor));
+  line("memory",
+       fmt::format("{} = batches {} + read buffers {} + decode {} + process {}; limit {}",
+                   human_bytes(memory_bytes), human_bytes(batch_slot_bytes),
+                   human_bytes(read_buffer_bytes), human_bytes(decode_scratch_bytes),
+                   human_bytes(other_bytes), human_bytes(memory_limit_bytes)));
+  line("errors", on_error);
+  for (const std::string& warning : warnings) line("note", warning);
+  return text;
+}
+
+std::string Plan::to_json() const {
+  const nlohmann::ordered_json json = {
+      {"dataset", dataset_kind},
+      {"samples", sample_count},
+      {"shards", shard_count},
+      {"classes", class_count},
+      {"fingerprint", fingerprint},
+      {"batch_size", batch_size},
+      {"steps", steps},
+      {"dropped_samples", dropped_samples},
+      {"padded_samples", padded_samples},
+      {"order", order},
+      {"pipeline", pipeline},
+      {"backend", backend},
+      {"backend_reason", backend_reason},
+      {"usable_cores", usable_cores},
+      {"decode_threads", decode_threads},
+      {"queue_depth", queue_depth},
+      {"prefetch_factor", prefetch_factor},
+      {"on_error", on_error},
+      {"memory",
+       {{"batch_slot_bytes", batch_slot_bytes},
+        {"read_buffer_bytes", read_buffer_bytes},
+        {"decode_scratch_bytes", decode_scratch_bytes},
+        {"other_bytes", other_bytes},
+        {"total_bytes", memory_bytes},
+        {"limit_bytes", memory_limit_bytes}}},
+      {"warnings", warnings},
+  };
+  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+}  // namespace feedrace

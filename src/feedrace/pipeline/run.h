@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "feedrace/pipeline/assembly.h"
+#include "feedrace/pipeline/decode_stage.h"
+#include "feedrace/pipeline/read_stage.h"
+#include "feedrace/pipeline/shutdown.h"
+
+namespace feedrace::pipeline {
+
+/// What a run works with; all of it outlives the run.
+struct RunParts {
+  const formats::Dataset& dataset;
+  const Pipeline& pipeline;
+  order::OrderOptions order;
+  decode::DecodeLimits limits;
+  OnError on_error = OnError::kRaise;
+  std::size_t queue_depth = 0;
+  std::size_t decode_threads = 0;
+  std::size_t window = 0;
+  std::uint64_t max_sample_bytes = 0;
+  std::shared_ptr<BufferPool> buffers;
+  std::shared_ptr<SlotPool> slots;
+  SingleReader::Factory make_backend;
+  Quarantine& quarantine;
+  FallbackLog& fallbacks;
+  ReadCounters& read_counters;
+  SampleCounters& sample_counters;
+  StageClock& io_clock;
+  StageClock& decode_clock;
+};
+
+/// The threads of a loader from one start to one end: a reader and the decode threads. The shutdown
+/// specification in ARCHITECTURE.md says who ends when.
+class Run {
+ public:
+  /// Starts the threads at the beginning of `epoch`. Throws Error kIo when no thread can be had.
+  Run(const RunParts& parts, std::unique_ptr<storage::Backend> backend, std::uint64_t epoch);
+  /// Cancels and joins.
+  ~Run();
+  Run(const Run&) = delete;
+  Run& operator=(const Run&) = delete;
+
+  /// The next full batch; see `Assembly::take`.
+  Assembly::Taken take(Clock::time_point deadline) {
+    return assembly_.take(shutdown_.token(), deadline);
+  }
+  Shutdown& shutdown() noexcept { return shutdown_; }
+
+  /// True when nothing is being made because the consumer holds every slot.
+  bool is_starved() const;
+  /// "waits for 3 reads and 1 picture in decode; the longest, 12.0 s: /data/a.jpg".
+  std::string describe_waiting() const;
+
+ private:
+  void join() noexcept;
+
+  const RunParts& parts_;
+  Shutdown shutdown_;
+  BoundedQueue<DecodeTask> queue_;
+  Assembly assembly_;
+  SingleReader single_reader_;
+  DecodeShared decode_shared_;
+  ReadStage reader_;
+  std::vector<std::unique_ptr<DecodeThread>> decoders_;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace feedrace::pipeline

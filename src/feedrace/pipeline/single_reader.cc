@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "feedrace/pipeline/single_reader.h"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+namespace feedrace::pipeline {
+
+Result<SingleReader::Bytes> SingleReader::read(std::uint64_t sample) {
+  std::lock_guard lock(mutex_);
+  if (!backend_) {
+    backend_ = factory_();
+    std::lock_guard cancel_lock(cancel_mutex_);
+    interruptible_ = backend_.get();
+  }
+  const formats::Place place = dataset_.place(sample);
+  auto file = backend_->open(dataset_.path(sample));
+  if (!file) return file.error();
+  const bool is_own_file = place.shard == formats::Place::kOwnFile;
+  const std::uint64_t size = is_own_file ? (*file)->size_bytes() : place.size_bytes;
+  if (size > max_sample_bytes_) {
+    return Failure{ErrorCode::kCorruptData,
+                   fmt::format("the sample has {} bytes and at most {} fit in the memory limit",
+                               size, max_sample_bytes_)};
+  }
+  Bytes bytes{HostMemory(static_cast<std::size_t>(std::max<std::uint64_t>(1, size))), 0};
+  storage::ReadRequest request;
+  request.file = file->get();
+  request.offset_bytes = place.offset_bytes;
+  request.destination = bytes.memory.bytes().first(static_cast<std::size_t>(size));
+  backend_->submit({&request, 1});
+  std::array<storage::Completion, 1> done;
+  while (backend_->wait(done, 1) == 0) {
+    std::lock_guard cancel_lock(cancel_mutex_);
+    if (cancelled_) backend_->cancel_all();
+  }
+  counters_.record(done[0]);
+  if (!done[0].bytes_read) return done[0].bytes_read.error();
+  if (*done[0].bytes_read < size) {
+    return Failure{ErrorCode::kCorruptData,
+                   fmt::format("the file ends {} bytes into the sample of {} bytes",
+                               *done[0].bytes_read, size)};
+  }
+  bytes.size = static_cast<std::size_t>(size);
+  return bytes;
+}
+
+void SingleReader::cancel() noexcept {
+  std::lock_guard lock(cancel_mutex_);
+  cancelled_ = true;
+  if (interruptible_ != nullptr) interruptible_->interrupt();
+}
+
+}  // namespace feedrace::pipeline

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "feedrace/backend.h"
+#include "feedrace/core/buffer_pool.h"
+#include "feedrace/error.h"
+#include "feedrace/format.h"
+#include "feedrace/pipeline/read_counters.h"
+
+namespace feedrace::pipeline {
+
+/// Reads one sample at a time and waits for it: the rare path of stand-ins for bad samples. The
+/// back end is made at the first use. Thread-safe (one after another).
+class SingleReader {
+ public:
+  using Factory = std::function<std::unique_ptr<storage::Backend>()>;
+
+  SingleReader(const formats::Dataset& dataset, Factory factory, ReadCounters& counters,
+               std::uint64_t max_sample_bytes)
+      : dataset_(dataset),
+        factory_(std::move(factory)),
+        counters_(counters),
+        max_sample_bytes_(max_sample_bytes) {}
+
+  /// The sample's encoded bytes in memory of their own.
+  struct Bytes {
+    HostMemory memory;
+    std::size_t size = 0;
+    std::span<const std::byte> view() const noexcept { return memory.bytes().first(size); }
+  };
+  Result<Bytes> read(std::uint64_t sample);
+
+  /// Releases a `read()` that waits for a device; from any thread.
+  void cancel() noexcept;
+
+ private:
+  const formats::Dataset& dataset_;
+  const Factory factory_;
+  ReadCounters& counters_;
+  const std::uint64_t max_sample_bytes_;
+  std::mutex mutex_;                           // Held for a whole read.
+  std::unique_ptr<storage::Backend> backend_;  // Guarded by mutex_ but for `interrupt()`.
+  std::mutex cancel_mutex_;
+  bool cancelled_ = false;                       // Guarded by cancel_mutex_.
+  storage::Backend* interruptible_ = nullptr;    // Guarded by cancel_mutex_.
+};
+
+}  // namespace feedrace::pipeline
