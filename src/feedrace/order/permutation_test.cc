@@ -58,10 +58,10 @@ TEST(Permutation, SaysTheSameOnEveryMachineAndVersion) {
 }
 
 TEST(Permutation, SpreadsEachPositionEvenlyOverManyKeys) {
-  // Chi-square of (position, sample) over 20,000 epochs for a small set: each of the 12 x 12 cells
-  // is expected 1667 times; with 143 - 11 - 11 degrees of freedom 200 is beyond the 99.99 % point.
+  // Chi-square of (position, sample) over 4,000 epochs for a small set: each of the 12 x 12 cells
+  // is expected 333 times; with 143 - 11 - 11 degrees of freedom 200 is beyond the 99.99 % point.
   constexpr std::uint64_t kSize = 12;
-  constexpr std::uint64_t kEpochs = 20'000;
+  constexpr std::uint64_t kEpochs = 4'000;
   std::vector<std::uint64_t> counts(kSize * kSize);
   for (std::uint64_t epoch = 0; epoch < kEpochs; ++epoch) {
     const Permutation permutation(kSize, 0, epoch);

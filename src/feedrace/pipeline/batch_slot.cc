@@ -31,6 +31,11 @@ std::shared_ptr<SlotPool> SlotPool::create(const SlotShape& shape, std::size_t p
   return std::shared_ptr<SlotPool>(new SlotPool(shape, planned, limit));
 }
 
+SlotPool::SlotPool(const SlotShape& shape, std::size_t planned, std::size_t limit)
+    : shape_(shape), planned_(planned), limit_(limit), total_(planned) {
+  for (std::size_t i = 0; i < planned; ++i) free_.push_back(std::make_unique<BatchSlot>(shape));
+}
+
 std::shared_ptr<BatchSlot> SlotPool::try_acquire() {
   std::unique_ptr<BatchSlot> slot;
   {

@@ -54,8 +54,9 @@ class BatchSlot {
 
 namespace pipeline {
 
-/// Lends batch slots. `planned` slots circulate, the longest unused first; when all are out because
-/// the consumer keeps batches, more are made up to `limit`, counted, and freed again on return.
+/// Lends batch slots. `planned` slots circulate, the longest unused first, so that the memory in use
+/// is what the plan says, no more and no less; when all are out because the consumer keeps batches,
+/// more are made up to `limit`, counted, and freed again on return.
 ///
 /// Thread-safe. A slot keeps its pool alive, so that a batch may outlive its loader.
 class SlotPool : public std::enable_shared_from_this<SlotPool> {
@@ -76,8 +77,7 @@ class SlotPool : public std::enable_shared_from_this<SlotPool> {
   const SlotShape& shape() const noexcept { return shape_; }
 
  private:
-  SlotPool(const SlotShape& shape, std::size_t planned, std::size_t limit)
-      : shape_(shape), planned_(planned), limit_(limit) {}
+  SlotPool(const SlotShape& shape, std::size_t planned, std::size_t limit);
   void give_back(std::unique_ptr<BatchSlot> slot) noexcept;
 
   const SlotShape shape_;

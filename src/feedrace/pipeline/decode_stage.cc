@@ -84,7 +84,7 @@ bool DecodeThread::substitute(DecodeTask& task) {
     const std::uint64_t sample = order.substitute(task.sample, attempt);
     auto label = shared_.dataset.label(sample);
     if (!label) continue;
-    auto bytes = shared_.single_reader.read(sample);
+    auto bytes = stand_ins_.read(sample);
     if (!bytes) continue;
     if (!worker_.run(bytes->view(), order.epoch(), sample, slot.image(task.index))) continue;
     slot.labels()[task.index] = *label;

@@ -39,7 +39,9 @@ struct DecodeShared {
   OnError on_error = OnError::kRaise;
   Assembly& assembly;
   Quarantine& quarantine;
-  SingleReader& single_reader;  ///< Reads the stand-ins of bad samples.
+  SingleReader::Factory make_backend;  ///< For reading the stand-ins of bad samples.
+  ReadCounters& read_counters;
+  std::uint64_t max_sample_bytes = 0;
   SampleCounters& counters;
   StageClock& clock;
 };
@@ -49,10 +51,16 @@ struct DecodeShared {
 class DecodeThread {
  public:
   explicit DecodeThread(DecodeShared& shared)
-      : shared_(shared), worker_(shared.pipeline, shared.seed, shared.limits) {}
+      : shared_(shared),
+        worker_(shared.pipeline, shared.seed, shared.limits),
+        stand_ins_(shared.dataset, shared.make_backend, shared.read_counters,
+                   shared.max_sample_bytes) {}
 
   /// Returns when the queue ends. Throws only on defects (no memory).
   void run(BoundedQueue<DecodeTask>& queue);
+
+  /// Releases a wait for storage; any thread may call.
+  void cancel() noexcept { stand_ins_.cancel(); }
 
   /// The sample in work and for how long, for the time-out's message; any thread may ask.
   std::optional<ReadStage::Waiting> in_work() const;
@@ -68,6 +76,7 @@ class DecodeThread {
 
   DecodeShared& shared_;
   SampleWorker worker_;
+  SingleReader stand_ins_;
   std::atomic<std::uint64_t> sample_ = kIdle;
   std::atomic<Clock::rep> started_ = 0;
 };

@@ -168,7 +168,7 @@ std::string Plan::to_text() const {
   line("epoch", split);
   line("order", order);
   line("pipeline", pipeline);
-  line("storage", fmt::format("{}: {}", backend, backend_reason));
+  line("storage", backend_reason.empty() ? backend : fmt::format("{} ({})", backend, backend_reason));
   line("threads", fmt::format("1 I/O (queue depth {}), {} decode of {} usable cores, {} batches ahead",
                               queue_depth, decode_threads, usable_cores, prefetch_factor));
   line("memory",

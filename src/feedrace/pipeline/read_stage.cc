@@ -101,10 +101,9 @@ bool ReadStage::drain(const std::stop_token& stop) {
   const auto start = Clock::now();
   const std::size_t count = backend_->wait(done, 1);
   clock_.add_busy(nanoseconds_since(start));
-  for (std::size_t i = 0; i < count; ++i) {
-    if (!complete(done[i], stop)) return false;
-  }
-  return true;
+  bool goes_on = true;  // Each one is taken back, also when an earlier one found the end.
+  for (std::size_t i = 0; i < count; ++i) goes_on = complete(done[i], stop) && goes_on;
+  return goes_on;
 }
 
 bool ReadStage::open_next_batch(const std::stop_token& stop, bool may_wait) {

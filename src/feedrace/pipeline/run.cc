@@ -29,20 +29,18 @@ Run::Run(const RunParts& parts, std::unique_ptr<storage::Backend> backend, std::
       // be long enough never to be the tighter bound.
       queue_(parts.queue_depth + parts.decode_threads + kDefaultBufferCount),
       assembly_(parts.slots, parts.window),
-      single_reader_(parts.dataset, parts.make_backend, parts.read_counters,
-                     parts.max_sample_bytes),
-      decode_shared_{parts.dataset,    parts.pipeline,    parts.order.seed,
-                     parts.limits,     parts.on_error,    assembly_,
-                     parts.quarantine, single_reader_,    parts.sample_counters,
+      decode_shared_{parts.dataset, parts.pipeline, parts.order.seed, parts.limits,
+                     parts.on_error, assembly_, parts.quarantine, parts.make_backend,
+                     parts.read_counters, parts.max_sample_bytes, parts.sample_counters,
                      parts.decode_clock},
       reader_(parts.dataset, with_memory(std::move(backend), *parts.buffers, parts.fallbacks), parts.buffers, assembly_, queue_,
               parts.read_counters, parts.io_clock,
               {parts.queue_depth, parts.order, epoch, parts.max_sample_bytes}) {
   shutdown_.on_cancel([this] { queue_.cancel(); });
   shutdown_.on_cancel([this] { reader_.interrupt(); });
-  shutdown_.on_cancel([this] { single_reader_.cancel(); });
   for (std::size_t i = 0; i < parts.decode_threads; ++i) {
     decoders_.push_back(std::make_unique<DecodeThread>(decode_shared_));
+    shutdown_.on_cancel([worker = decoders_.back().get()] { worker->cancel(); });
   }
   // No exception leaves a thread: the first one ends the run and reaches the consumer.
   const auto guarded = [this](auto body) {

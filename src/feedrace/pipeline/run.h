@@ -67,7 +67,6 @@ class Run {
   Shutdown shutdown_;
   BoundedQueue<DecodeTask> queue_;
   Assembly assembly_;
-  SingleReader single_reader_;
   DecodeShared decode_shared_;
   ReadStage reader_;
   std::vector<std::unique_ptr<DecodeThread>> decoders_;

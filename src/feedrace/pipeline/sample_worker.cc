@@ -67,27 +67,24 @@ Result<void> SampleWorker::decode_through_pass(const Geometry& geometry, bool fl
   return {};
 }
 
-Result<void> SampleWorker::run_ops(std::uint64_t epoch, std::uint64_t sample, void* out) {
-  ops::ImageSize size = pipeline_.random_resized_crop
-                            ? ops::ImageSize{pipeline_.random_resized_crop->size_px,
-                                             pipeline_.random_resized_crop->size_px}
-                            : ops::ImageSize{pipeline_.resize_center_crop->crop_px,
-                                             pipeline_.resize_center_crop->crop_px};
+/// Runs the own ops one after another, then writes the batch.
+Result<void> SampleWorker::run_ops(ops::ImageSize size, std::uint64_t epoch, std::uint64_t sample,
+                                   void* out) {
   std::uint32_t stream = kFirstOwnOpStream;
   for (const auto& op : pipeline_.ops) {
-    const ops::ImageSize next = op->plan(size);
-    result_.resize(std::size_t{3} * next.width_px * next.height_px);
-    SampleRandom random(seed_, epoch, sample, stream++);
     try {
+      const ops::ImageSize next = op->plan(size);
+      result_.resize(std::size_t{3} * next.width_px * next.height_px);
+      SampleRandom random(seed_, epoch, sample, stream++);
       op->run({pixels_.data(), std::size_t{3} * size.width_px, size.width_px, size.height_px},
               {result_.data(), std::size_t{3} * next.width_px, next.width_px, next.height_px},
               random);
+      size = next;
     } catch (const std::exception& thrown) {
-      return Failure{ErrorCode::kCorruptData,
-                     fmt::format("op {} threw: {}", op->name(), thrown.what())};
+      return Failure{ErrorCode::kCorruptData, fmt::format("op {} threw: {}; mend the op",
+                                                          op->name(), thrown.what())};
     }
     std::swap(pixels_, result_);
-    size = next;
   }
   converter_.convert(
       {pixels_.data(), std::size_t{3} * size.width_px, size.width_px, size.height_px}, out);
@@ -107,7 +104,7 @@ Result<bool> SampleWorker::run(std::span<const std::byte> encoded, std::uint64_t
   }
   pixels_.resize(pass_.tensor_bytes(geometry.resize.output));
   if (auto done = decode_through_pass(geometry, flip, pixels_.data()); !done) return done.error();
-  if (auto done = run_ops(epoch, sample, out); !done) return done.error();
+  if (auto done = run_ops(geometry.resize.output, epoch, sample, out); !done) return done.error();
   return !decoder_.complaint().empty();
 }
 

@@ -38,7 +38,7 @@ class SampleWorker {
   Geometry choose_geometry(const decode::ImageInfo& info, std::uint64_t epoch,
                            std::uint64_t sample) const;
   Result<void> decode_through_pass(const Geometry& geometry, bool flip, void* out);
-  Result<void> run_ops(std::uint64_t epoch, std::uint64_t sample, void* out);
+  Result<void> run_ops(ops::ImageSize size, std::uint64_t epoch, std::uint64_t sample, void* out);
 
   const Pipeline& pipeline_;
   const std::uint64_t seed_;

@@ -9,10 +9,9 @@
 namespace feedrace::pipeline {
 
 Result<SingleReader::Bytes> SingleReader::read(std::uint64_t sample) {
-  std::lock_guard lock(mutex_);
   if (!backend_) {
     backend_ = factory_();
-    std::lock_guard cancel_lock(cancel_mutex_);
+    std::lock_guard lock(mutex_);
     interruptible_ = backend_.get();
   }
   const formats::Place place = dataset_.place(sample);
@@ -33,7 +32,7 @@ Result<SingleReader::Bytes> SingleReader::read(std::uint64_t sample) {
   backend_->submit({&request, 1});
   std::array<storage::Completion, 1> done;
   while (backend_->wait(done, 1) == 0) {
-    std::lock_guard cancel_lock(cancel_mutex_);
+    std::lock_guard lock(mutex_);
     if (cancelled_) backend_->cancel_all();
   }
   counters_.record(done[0]);
@@ -48,7 +47,7 @@ Result<SingleReader::Bytes> SingleReader::read(std::uint64_t sample) {
 }
 
 void SingleReader::cancel() noexcept {
-  std::lock_guard lock(cancel_mutex_);
+  std::lock_guard lock(mutex_);
   cancelled_ = true;
   if (interruptible_ != nullptr) interruptible_->interrupt();
 }

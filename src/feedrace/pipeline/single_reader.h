@@ -18,7 +18,7 @@
 namespace feedrace::pipeline {
 
 /// Reads one sample at a time and waits for it: the rare path of stand-ins for bad samples. The
-/// back end is made at the first use. Thread-safe (one after another).
+/// back end is made at the first use. One instance serves one thread; `cancel()` may come from any.
 class SingleReader {
  public:
   using Factory = std::function<std::unique_ptr<storage::Backend>()>;
@@ -46,11 +46,10 @@ class SingleReader {
   const Factory factory_;
   ReadCounters& counters_;
   const std::uint64_t max_sample_bytes_;
-  std::mutex mutex_;                           // Held for a whole read.
-  std::unique_ptr<storage::Backend> backend_;  // Guarded by mutex_ but for `interrupt()`.
-  std::mutex cancel_mutex_;
-  bool cancelled_ = false;                       // Guarded by cancel_mutex_.
-  storage::Backend* interruptible_ = nullptr;    // Guarded by cancel_mutex_.
+  std::unique_ptr<storage::Backend> backend_;
+  std::mutex mutex_;
+  bool cancelled_ = false;                     // Guarded by mutex_.
+  storage::Backend* interruptible_ = nullptr;  // Guarded by mutex_. `backend_`, for `cancel()`.
 };
 
 }  // namespace feedrace::pipeline

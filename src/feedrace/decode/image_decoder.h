@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "feedrace/decode/jpeg_decoder.h"
+#include "feedrace/decode/png_decoder.h"
+#include "feedrace/decode/scratch.h"
+#include "feedrace/decode/webp_decoder.h"
+#include "feedrace/decoder.h"
+#include "feedrace/error.h"
+
+namespace feedrace::decode {
+
+/// Decodes pictures of any known format, chosen by their content, and turns them upright if asked
+/// to. One instance serves one thread, picture after picture, and keeps its memory between them.
+///
+/// A picture takes three calls: `open()`, `begin()` with a region, `read_rows()` until the region
+/// is through. Messages do not name the sample: the caller knows it and puts it in front.
+class ImageDecoder {
+ public:
+  /// `upright`: pictures are turned as their EXIF tag says; otherwise they are taken as stored.
+  explicit ImageDecoder(const DecodeLimits& limits = {}, bool upright = false) noexcept
+      : limits_(limits), upright_(upright) {}
+
+  /// Reads the header. Width and height are those of the upright picture when pictures are turned;
+  /// `orientation` is the stored tag all the same. `encoded` must stay alive and unchanged until
+  /// the last row is read or the next `open()`. Failures: kCorruptData, kUnsupported.
+  Result<ImageInfo> open(std::span<const std::byte> encoded);
+
+  /// Makes the rows of `region` ready; more than one region of a picture may be read, one after
+  /// the other. `region` counts in pixels of the picture as `open()` described it. Failures:
+  /// kInvalidArgument for a region that is empty or leaves the picture, kCorruptData, kUnsupported.
+  Result<void> begin(const Region& region);
+
+  /// Writes the next `row_count` rows of the region to `rgb`: `region.width_px * 3` bytes each,
+  /// `row_bytes` apart (may be padded). Failure: kCorruptData; kInvalidArgument for more rows than
+  /// the region has.
+  Result<void> read_rows(std::uint8_t* rgb, std::size_t row_bytes, std::uint32_t row_count);
+
+  /// `begin()` and all rows.
+  Result<void> read_region(const Region& region, std::uint8_t* rgb, std::size_t row_bytes);
+
+  /// What the decoder complained about although it gave pixels; empty when nothing. Valid after
+  /// the last row, until the next `begin()` or `open()`.
+  const std::string& complaint() const noexcept;
+
+  /// Memory kept for the next picture.
+  std::size_t scratch_bytes() const noexcept;
+
+ private:
+  Result<void> begin_turned(const Region& region);
+
+  const DecodeLimits limits_;
+  const bool upright_;
+  JpegDecoder jpeg_;
+  PngDecoder png_;
+  WebpDecoder webp_;
+  const std::array<Decoder*, 3> decoders_ = {&jpeg_, &png_, &webp_};
+  Decoder* current_ = nullptr;  // Of the picture that is open.
+  const std::string no_complaint_;
+  std::span<const std::byte> encoded_;
+  ImageInfo info_;  // As stored.
+  Region stored_;   // What `turned_` holds.
+  Scratch turned_;  // The region as stored, when it has to be turned.
+  std::uint32_t rows_done_ = 0;
+  std::uint32_t row_count_ = 0;  // Of the region, upright.
+};
+
+}  // namespace feedrace::decode

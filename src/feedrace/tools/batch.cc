@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// feedrace batch PATH --out FOLDER: writes one batch as a training loop would get it.
+
+#include <errno.h>
+#include <sys/stat.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "feedrace/core/text.h"
+#include "feedrace/loader.h"
+#include "feedrace/tools/array_file.h"
+#include "feedrace/tools/command.h"
+#include "feedrace/tools/json_text.h"
+
+namespace feedrace::tools {
+namespace {
+
+struct Options {
+  LoadOptions load;
+  std::string out;
+  std::uint64_t epoch = 0;
+  std::uint64_t step = 0;
+};
+
+const char* name_of(SampleFlag flag) {
+  switch (flag) {
+    case SampleFlag::kReal:
+      return "real";
+    case SampleFlag::kPadded:
+      return "padded";
+    case SampleFlag::kSubstituted:
+      return "substituted";
+    case SampleFlag::kBlank:
+      return "blank";
+  }
+  return "";
+}
+
+nlohmann::ordered_json describe(const Batch& batch, const formats::Dataset& dataset) {
+  nlohmann::ordered_json samples = nlohmann::ordered_json::array();
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    const std::int64_t label = static_cast<const std::int64_t*>(batch.labels.data)[i];
+    nlohmann::ordered_json sample;
+    sample["index"] = batch.indices[i];
+    put_text(sample, "key", dataset.key(batch.indices[i]));
+    sample["label"] = label;
+    const auto& classes = dataset.classes();
+    if (label >= 0 && static_cast<std::size_t>(label) < classes.size()) {
+      put_text(sample, "class", classes[static_cast<std::size_t>(label)]);
+    }
+    sample["flag"] = name_of(batch.flags[i]);
+    samples.push_back(std::move(sample));
+  }
+  return {{"epoch", batch.epoch},
+          {"step", batch.step},
+          {"shape", batch.images.shape},
+          {"dtype", to_string(batch.images.dtype)},
+          {"samples", std::move(samples)}};
+}
+
+int run(const Options& options) {
+  Loader loader(options.load.make());
+  if (options.step >= loader.plan().steps) {
+    throw Error(ErrorCode::kInvalidArgument,
+                fmt::format("--step is {}; an epoch has the steps 0 to {}", options.step,
+                            loader.plan().steps - 1));
+  }
+  if (mkdir(options.out.c_str(), 0777) != 0 && errno != EEXIST) {
+    throw Error(ErrorCode::kIo, fmt::format("{}: can't be made ({}); choose another place",
+                                            printable(options.out), errno_text("mkdir", errno)));
+  }
+  loader.set_epoch(options.epoch);
+  std::optional<Batch> batch;
+  for (std::uint64_t step = 0; step <= options.step; ++step) batch = loader.next();
+  write_npy(options.out + "/images.npy", batch->images);
+  write_npy(options.out + "/labels.npy", batch->labels);
+  print_json(describe(*batch, loader.dataset()));
+  return kGood;
+}
+
+}  // namespace
+
+void add_batch(CLI::App& app) {
+  const auto options = std::make_shared<Options>();
+  CLI::App* command =
+      app.add_subcommand("batch", "Write one batch as images.npy and labels.npy, its keys as JSON");
+  options->load.add_to(*command);
+  command->add_option("--out", options->out, "The folder to write into; made if it is not there")
+      ->required();
+  command->add_option("--epoch", options->epoch, "Of the batch")->capture_default_str();
+  command->add_option("--step", options->step, "Of the batch in its epoch")->capture_default_str();
+  add_command(*command, [options] { return run(*options); });
+}
+
+}  // namespace feedrace::tools

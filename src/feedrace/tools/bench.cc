@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+// feedrace bench loader PATH: how fast batches come when nobody does anything with them.
+
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "feedrace/core/cores.h"
+#include "feedrace/core/text.h"
+#include "feedrace/loader.h"
+#include "feedrace/ops/half.h"
+#include "feedrace/tools/command.h"
+#include "feedrace/tools/interrupt.h"
+#include "feedrace/tools/json_text.h"
+#include "feedrace/tools/machine.h"
+#include "feedrace/tools/progress.h"
+
+namespace feedrace::tools {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct Options {
+  LoadOptions load;
+  double seconds = 10;
+  std::uint64_t epochs = 0;
+  bool as_json = false;
+  bool quiet = false;
+};
+
+/// Checks that batches hold pictures: every value finite, no image flat unless its source is, and
+/// gives their mean and deviation, which for a normalised recipe lie near 0 and 1.
+class OutputCheck {
+ public:
+  // Looking at every value of every batch would be measured as part of the loader.
+  static constexpr std::uint64_t kBatches = 4;
+
+  void look_at(const Batch& batch) {
+    if (looked_ == kBatches) return;
+    ++looked_;
+    const std::size_t count = batch.images.size_bytes() / size_of(batch.images.dtype);
+    for (std::size_t i = 0; i < count; ++i) add(value(batch.images, i));
+  }
+
+  double mean() const { return count_ == 0 ? 0 : sum_ / static_cast<double>(count_); }
+  double deviation() const {
+    if (count_ == 0) return 0;
+    return std::sqrt(std::max(0.0, squares_ / static_cast<double>(count_) - mean() * mean()));
+  }
+  /// Empty when good.
+  std::string complaint() const {
+    if (not_finite_ > 0) return fmt::format("{} values are not finite", not_finite_);
+    if (count_ > 0 && deviation() == 0) return "all values are equal";
+    return {};
+  }
+
+ private:
+  static double value(const Tensor& tensor, std::size_t i) {
+    switch (tensor.dtype) {
+      case DType::kFloat16:
+        return ops::float_from_half(static_cast<const std::uint16_t*>(tensor.data)[i]);
+      case DType::kFloat32:
+        return static_cast<const float*>(tensor.data)[i];
+      default:
+        return static_cast<const std::uint8_t*>(tensor.data)[i];
+    }
+  }
+  void add(double v) {
+    if (!std::isfinite(v)) ++not_finite_;
+    sum_ += v;
+    squares_ += v * v;
+    ++count_;
+  }
+
+  std::uint64_t looked_ = 0;
+  std::uint64_t count_ = 0;
+  std::uint64_t not_finite_ = 0;
+  double sum_ = 0;
+  double squares_ = 0;
+};
+
+struct Measured {
+  double first_batch_seconds = 0;
+  double seconds = 0;      ///< From the first batch to the last.
+  double cpu_seconds = 0;  ///< In that time.
+  std::uint64_t images = 0;
+  std::uint64_t epochs = 0;
+  std::size_t anonymous_bytes = 0;  ///< The most that was seen.
+  OutputCheck check;
+};
+
+/// Loads until time or epochs are over. The first batch is not part of the rate.
+Measured measure(Loader& loader, const Options& options) {
+  Measured measured;
+  Progress progress("images", 0);
+  Clock::time_point start;
+  double cpu_at_start = 0;
+  bool has_first = false;
+  while (options.epochs == 0 || measured.epochs < options.epochs) {
+    const std::optional<Batch> batch = loader.next();
+    if (!batch) {
+      ++measured.epochs;
+      continue;
+    }
+    if (!has_first) {
+      has_first = true;
+      measured.first_batch_seconds = seconds_since_process_start();
+      measured.check.look_at(*batch);
+      start = Clock::now();
+      cpu_at_start = process_cpu_seconds();
+      continue;
+    }
+    measured.images += batch->size();
+    measured.check.look_at(*batch);
+    measured.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    progress.update(measured.images, options.epochs > 0 ? 0 : measured.seconds / options.seconds);
+    if (options.epochs == 0 && measured.seconds >= options.seconds) break;
+  }
+  measured.cpu_seconds = process_cpu_seconds() - cpu_at_start;
+  measured.anonymous_bytes = anonymous_memory_bytes();
+  return measured;
+}
+
+nlohmann::ordered_json stages_json(const Stats& stats) {
+  nlohmann::ordered_json stages;
+  for (const StageStats& stage : stats.stages) {
+    const double total = stage.busy_seconds + stage.wait_seconds;
+    stages[stage.name] = {{"threads", stage.thread_count},
+                          {"busy_seconds", stage.busy_seconds},
+                          {"wait_seconds", stage.wait_seconds},
+                          {"busy_share", total > 0 ? stage.busy_seconds / total : 0},
+                          {"items", stage.item_count}};
+  }
+  return stages;
+}
+
+nlohmann::ordered_json report(const Loader& loader, const Measured& measured,
+                              const Options& options) {
+  const Stats stats = loader.stats();
+  const auto images = static_cast<double>(measured.images);
+  nlohmann::ordered_json by_path;
+  for (std::size_t i = 0; i < kPathCount; ++i) {
+    if (stats.bytes_by_path[i] > 0) by_path[to_string(static_cast<Path>(i))] = stats.bytes_by_path[i];
+  }
+  const Machine machine = describe_machine(options.load.data.sources.front());
+  return {
+      {"images_per_second", measured.seconds > 0 ? images / measured.seconds : 0},
+      {"cpu_seconds_per_1000", images > 0 ? measured.cpu_seconds * 1000 / images : 0},
+      {"first_batch_seconds", measured.first_batch_seconds},
+      {"peak_rss_mb", static_cast<double>(peak_resident_bytes()) / (1 << 20)},
+      {"bytes_by_path", by_path},
+      {"copies_per_byte", stats.copies_per_byte()},
+      {"stages", stages_json(stats)},
+      {"verdict", loader.explain()},
+      {"images", measured.images},
+      {"seconds", measured.seconds},
+      {"epochs", measured.epochs},
+      {"bad_samples", stats.bad_samples},
+      {"extra_slots", stats.extra_slots},
+      {"planned_memory_bytes", loader.plan().memory_bytes},
+      {"anonymous_memory_bytes", measured.anonymous_bytes},
+      {"read_latency_ms",
+       {{"p50", static_cast<double>(stats.read_latency.quantile_ns(0.5)) * 1e-6},
+        {"p99", static_cast<double>(stats.read_latency.quantile_ns(0.99)) * 1e-6}}},
+      {"output", {{"mean", measured.check.mean()}, {"std", measured.check.deviation()}}},
+      {"fallbacks", stats.fallbacks},
+      {"settings",
+       {{"batch_size", loader.plan().batch_size},
+        {"decode_threads", loader.plan().decode_threads},
+        {"backend", stats.backend},
+        {"queue_depth", loader.plan().queue_depth},
+        {"pipeline", loader.plan().pipeline}}},
+      {"machine",
+       {{"cpu", machine.cpu},
+        {"usable_cores", loader.plan().usable_cores},
+        {"kernel", machine.kernel},
+        {"file_system", machine.file_system},
+        {"version", FEEDRACE_VERSION}}},
+  };
+}
+
+void print_text(const Loader& loader, const Measured& measured) {
+  const Stats stats = loader.stats();
+  const auto images = static_cast<double>(measured.images);
+  fmt::print("rate      {:.0f} images/s over {:.1f} s ({} images), {:.2f} CPU s per 1000\n",
+             measured.seconds > 0 ? images / measured.seconds : 0.0, measured.seconds,
+             with_commas(measured.images),
+             images > 0 ? measured.cpu_seconds * 1000 / images : 0.0);
+  fmt::print("start     first batch {:.2f} s after the process began\n",
+             measured.first_batch_seconds);
+  for (const StageStats& stage : stats.stages) {
+    const double total = stage.busy_seconds + stage.wait_seconds;
+    fmt::print("stage     {:<9}{:3.0f} % busy, {} thread{}\n", stage.name,
+               total > 0 ? 100 * stage.busy_seconds / total : 0.0, stage.thread_count,
+               stage.thread_count == 1 ? "" : "s");
+  }
+  std::string paths;
+  for (std::size_t i = 0; i < kPathCount; ++i) {
+    if (stats.bytes_by_path[i] == 0) continue;
+    paths += fmt::format("{}{} {}", paths.empty() ? "" : ", ", to_string(static_cast<Path>(i)),
+                         human_bytes(stats.bytes_by_path[i]));
+  }
+  fmt::print("bytes     {}; {:.0f} CPU copies a byte on the way in\n", paths,
+             stats.copies_per_byte());
+  fmt::print("memory    {} anonymous, {} planned; peak resident {}\n",
+             human_bytes(measured.anonymous_bytes), human_bytes(loader.plan().memory_bytes),
+             human_bytes(peak_resident_bytes()));
+  for (const std::string& fallback : stats.fallbacks) fmt::print("note      {}\n", fallback);
+  fmt::print("verdict   {}\n", loader.explain());
+}
+
+int run(const Options& options) {
+  InterruptGuard interrupt;
+  Loader loader(options.load.make());
+  const InterruptGuard::Watch watch(interrupt, loader);
+  if (!options.as_json && !options.quiet) fmt::print("{}", loader.plan().to_text());
+  std::fflush(stdout);
+  const Measured measured = measure(loader, options);
+  if (options.as_json) {
+    print_json(report(loader, measured, options));
+  } else {
+    print_text(loader, measured);
+  }
+  if (const std::string complaint = measured.check.complaint(); !complaint.empty()) {
+    throw Error(ErrorCode::kCorruptData, "the batches are wrong: " + complaint);
+  }
+  return kGood;
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app) {
+  CLI::App* bench = app.add_subcommand("bench", "Measure a part of the way, or all of it");
+  bench->require_subcommand(1);
+  const auto options = std::make_shared<Options>();
+  CLI::App* command =
+      bench->add_subcommand("loader", "Load batches as fast as they come and throw them away");
+  options->load.add_to(*command);
+  command->add_option("--seconds", options->seconds, "How long, from the first batch on")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--epochs", options->epochs, "Stop after this many epochs instead");
+  command->add_flag("--json", options->as_json, "Print JSON");
+  command->add_flag("--no-plan", options->quiet, "Do not print the plan first");
+  add_command(*command, [options] { return run(*options); });
+}
+
+}  // namespace feedrace::tools

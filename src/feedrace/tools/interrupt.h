@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <mutex>
+#include <thread>
+
+#include "feedrace/loader.h"
+
+namespace feedrace::tools {
+
+/// While it lives, SIGINT and SIGTERM cancel the loader, whose `next()` then throws kCancelled and
+/// whose threads end in order; a second one, or one while there is no loader, ends the process at
+/// once. Make it before the loader's threads start: they inherit the blocked signals.
+class InterruptGuard {
+ public:
+  /// Throws Error kIo when the signals can't be taken over.
+  InterruptGuard();
+  ~InterruptGuard();
+  InterruptGuard(const InterruptGuard&) = delete;
+  InterruptGuard& operator=(const InterruptGuard&) = delete;
+
+  /// While it lives, signals cancel `loader`, which outlives it.
+  class Watch {
+   public:
+    Watch(InterruptGuard& guard, Loader& loader) : guard_(guard) { guard_.set(&loader); }
+    ~Watch() { guard_.set(nullptr); }
+    Watch(const Watch&) = delete;
+    Watch& operator=(const Watch&) = delete;
+
+   private:
+    InterruptGuard& guard_;
+  };
+
+ private:
+  void set(Loader* loader) noexcept;
+  void serve() noexcept;
+
+  int signal_fd_ = -1;
+  int end_fd_ = -1;
+  std::mutex mutex_;
+  Loader* loader_ = nullptr;  // Guarded by mutex_.
+  bool interrupted_ = false;  // Guarded by mutex_.
+  std::thread thread_;
+};
+
+}  // namespace feedrace::tools

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the program for the tests. FEEDRACE_BIN names it; default: the build of `make test`."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).parent.parent
+BINARY = Path(os.environ.get("FEEDRACE_BIN", REPOSITORY / "build/dev/bin/feedrace")).resolve()
+CASES = REPOSITORY / "tests" / "cases"
+NOBODY = 65534
+# Far above what anything here takes: a guard against hangs, not a measurement.
+HANG_SECONDS = 120
+
+sys.path.insert(0, str(CASES))
+
+
+@dataclass
+class Run:
+    """How a run of the program ended."""
+
+    code: int
+    out: bytes
+    err: str
+    peak_mb: float
+
+    def json(self):
+        """What it printed with --json, of a run that must have gone well."""
+        assert self.code == 0, self.err
+        return json.loads(self.out)
+
+    def error(self, *codes):
+        """The message of a run that must have failed with one of `codes`."""
+        assert self.code in codes, f"exit code {self.code}, not {codes}: {self.err}"
+        lines = self.err.splitlines()
+        assert lines, "failed without a word"
+        assert not any(ord(c) < 32 for line in lines for c in line), f"control bytes: {self.err!r}"
+        assert "terminate called" not in self.err
+        return self.err
+
+
+def command(*args):
+    return [os.fspath(BINARY), *(os.fsencode(a) if isinstance(a, Path) else a for a in args)]
+
+
+def start(*args, **options):
+    """Starts the program; the caller ends it."""
+    if not BINARY.exists():
+        pytest.exit(f"{BINARY}: no such program; build it, or set FEEDRACE_BIN", returncode=2)
+    options.setdefault("stdout", subprocess.PIPE)
+    options.setdefault("stderr", subprocess.PIPE)
+    return subprocess.Popen(command(*args), stdin=subprocess.DEVNULL, **options)
+
+
+def run(*args, seconds=HANG_SECONDS, stdout=None, **options):
+    """Runs the program to its end, with its peak memory."""
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        process = start(*args, stdout=stdout or out, stderr=err, **options)
+        signal.signal(signal.SIGALRM, lambda *_: process.kill())
+        signal.alarm(seconds)
+        try:
+            _, status, usage = os.wait4(process.pid, 0)
+        finally:
+            signal.alarm(0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        assert process.returncode != -signal.SIGKILL, f"still running after {seconds} s: {args}"
+        out.seek(0)
+        err.seek(0)
+        text = err.read().decode("utf-8", "surrogateescape")
+        return Run(process.returncode, out.read(), text, usage.ru_maxrss / 1024)
+
+
+@pytest.fixture
+def open_dir():
+    """A temporary folder that other users may enter, which pytest's own are not."""
+    with tempfile.TemporaryDirectory(prefix="feedrace-test-") as name:
+        os.chmod(name, 0o755)
+        yield Path(name)
+
+
+@pytest.fixture
+def ordinary_user():
+    """Options for `run` that make the program run as a user to whom permissions apply."""
+    if os.geteuid() != 0:
+        return {}
+    user = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
+    try:
+        run("--help", **user)
+    except PermissionError:
+        pytest.skip("another user cannot reach the program in this checkout")
+    return user
