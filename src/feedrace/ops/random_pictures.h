@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "feedrace/ops/reference.h"
+#include "feedrace/random.h"
+
+// For tests and benchmarks.
+namespace feedrace::ops {
+
+/// Noise: neighbours differ, so a tap too many or too few shows.
+inline reference::Image noise(std::uint32_t width_px, std::uint32_t height_px, std::uint64_t seed) {
+  SampleRandom random(seed, 0, 0, 0);
+  reference::Image image(width_px, height_px);
+  for (std::uint8_t& byte : image.rgb) byte = static_cast<std::uint8_t>(random.next() >> 24);
+  return image;
+}
+
+/// Noise of 0 and 255 alone: sums reach the ends of their range.
+inline reference::Image extremes(std::uint32_t width_px, std::uint32_t height_px,
+                                 std::uint64_t seed) {
+  reference::Image image = noise(width_px, height_px, seed);
+  for (std::uint8_t& byte : image.rgb) byte = byte < 128 ? 0 : 255;
+  return image;
+}
+
+}  // namespace feedrace::ops
