@@ -40,6 +40,8 @@ def test_this_repository_is_in_order():
         ("src/feedrace/storage/x.h", "feedrace/backend.h"),
         ("src/feedrace/pipeline/x.cc", "feedrace/formats/x.h"),
         ("src/feedrace/decode/x_test.cc", "feedrace/testing/temp_dir.h"),
+        ("src/feedrace/formats/test_tar.h", "feedrace/testing/temp_dir.h"),
+        ("src/feedrace/formats/x_test.cc", "feedrace/formats/test_tar.h"),
         ("src/feedrace/tools/main.cc", "feedrace/loader.h"),
         ("include/feedrace/pipeline.h", "feedrace/op.h"),
     ],
@@ -65,6 +67,11 @@ def test_an_allowed_include_passes(tree, name, include):
             "src/feedrace/core/x.cc",
             "feedrace/testing/temp_dir.h",
             "core/x.cc: core must not include testing",
+        ),
+        (
+            "src/feedrace/formats/x.cc",
+            "feedrace/formats/test_tar.h",
+            "formats/x.cc: only tests may include feedrace/formats/test_tar.h",
         ),
         (
             "src/feedrace/core/x.cc",

@@ -58,11 +58,11 @@ def test_bench_loader_takes_every_documented_choice(folder, backend, recipe):
 
 def test_plan_says_how_much_there_is(folder):
     plan = run("plan", folder, "--batch", "4", "--json").json()
-    assert plan["sample_count"] == 12
-    assert plan["class_count"] == 2
+    assert plan["samples"] == 12
+    assert plan["classes"] == 2
     assert plan["steps"] == 3
-    assert plan["memory_bytes"] > 0
-    assert "12" in run("plan", folder).out.decode()
+    assert plan["memory"]["total_bytes"] > 0
+    assert "12 samples" in run("plan", folder, "--batch", "4").out.decode()
 
 
 def test_ls_lists_a_folder_and_shards(folder, shards):
@@ -172,7 +172,7 @@ def test_fewer_samples_than_a_batch_are_said(folder):
 
 def test_shards_without_the_wanted_field_list_what_there_is(tmp_path):
     shard = make_shard(tmp_path / "t.tar", [("0.txt", b"hello"), ("0.cls", b"1")])
-    message = bench(shard).error(BAD_DATA)
+    message = bench(shard).error(BAD_DATA, WRONG_USE)
     assert "t.tar" in message or str(tmp_path) in message
     assert "txt" in message
 

@@ -76,6 +76,7 @@ struct Stats {
   std::vector<StageStats> stages;
   std::string backend;                                   ///< Name of the storage back end in use.
   std::vector<std::string> fallbacks;                    ///< Each a sentence: what was wanted, why not, what is used.
+  std::vector<std::string> complaints;                   ///< The first few flagged samples: where, and what the decoder said.
 
   /// CPU copies per byte between the store and the decoder's input; 0 before the first read.
   double copies_per_byte() const noexcept;

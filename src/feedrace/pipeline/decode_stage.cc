@@ -48,18 +48,29 @@ Result<std::int64_t> DecodeThread::fill(const DecodeTask& task) {
   if (task.failure) return *task.failure;
   auto label = shared_.dataset.label(task.sample);
   if (!label) return label;
-  auto complained = worker_.run(task.encoded, task.batch->order->epoch(), task.sample,
+  auto complaint = worker_.run(task.encoded, task.batch->order->epoch(), task.sample,
                                 task.batch->slot->image(task.index));
-  if (!complained) return complained.error();
-  if (*complained) shared_.counters.flagged.fetch_add(1, std::memory_order_relaxed);
+  if (!complaint) return complaint.error();
+  if (!complaint->empty()) flag(task, *complaint);
   return label;
+}
+
+/// Delivered, but not in silence: counted, named, and listed with the bad ones.
+void DecodeThread::flag(const DecodeTask& task, const std::string& complaint) {
+  shared_.counters.flagged.fetch_add(1, std::memory_order_relaxed);
+  const std::string sentence = shared_.dataset.where(task.sample) + ": " + complaint;
+  shared_.counters.complaints.add(sentence);
+  const auto listed = shared_.quarantine.add(shared_.dataset, task.sample,
+                                             task.batch->order->epoch(), "flagged", sentence);
+  if (!listed) shared_.counters.complaints.add(listed.error().message);
 }
 
 void DecodeThread::handle_bad(DecodeTask& task, Failure failure) {
   shared_.counters.bad.fetch_add(1, std::memory_order_relaxed);
   failure.message = shared_.dataset.where(task.sample) + ": " + failure.message;
-  const auto listed = shared_.quarantine.add(shared_.dataset, task.sample,
-                                             task.batch->order->epoch(), failure);
+  const auto listed =
+      shared_.quarantine.add(shared_.dataset, task.sample, task.batch->order->epoch(),
+                             to_string(failure.code), failure.message);
   if (!listed) failure = listed.error();
   const bool is_raised = shared_.on_error == OnError::kRaise || !listed;
   if (!is_raised) {

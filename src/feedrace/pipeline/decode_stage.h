@@ -28,6 +28,7 @@ struct SampleCounters {
   std::atomic<std::uint64_t> substituted = 0;
   std::atomic<std::uint64_t> blanked = 0;
   std::atomic<std::uint64_t> flagged = 0;
+  SentenceLog complaints;  ///< Of decoders, about samples that were delivered all the same.
 };
 
 /// What all decode threads of a run share.
@@ -67,6 +68,7 @@ class DecodeThread {
 
  private:
   void process(DecodeTask& task);
+  void flag(const DecodeTask& task, const std::string& complaint);
   Result<std::int64_t> fill(const DecodeTask& task);
   void handle_bad(DecodeTask& task, Failure failure);
   bool substitute(DecodeTask& task);

@@ -85,6 +85,7 @@ class Loader::Impl {
   void cancel() noexcept;
 
  private:
+  decode::DecodeLimits decode_limits() const;
   void start();
   void stop() noexcept;
   std::shared_ptr<pipeline::PendingBatch> take();
@@ -104,7 +105,7 @@ class Loader::Impl {
   const std::shared_ptr<pipeline::SlotPool> slots_;
   std::unique_ptr<storage::Backend> next_backend_;  // Of the next run; probed when planning.
 
-  pipeline::FallbackLog fallbacks_;
+  pipeline::SentenceLog fallbacks_;
   pipeline::ReadCounters read_counters_;
   pipeline::SampleCounters sample_counters_;
   pipeline::StageClock io_clock_;
@@ -128,6 +129,13 @@ class Loader::Impl {
   bool cancelled_ = false;               // Guarded by run_mutex_.
 };
 
+decode::DecodeLimits Loader::Impl::decode_limits() const {
+  decode::DecodeLimits limits;
+  limits.max_pixels = options_.max_pixels;
+  limits.max_memory_bytes = std::min(limits.max_memory_bytes, sizing_.max_sample_bytes);
+  return limits;
+}
+
 void Loader::Impl::start() {
   if (!buffers_) {
     const std::uint64_t oversized = sizing_.max_sample_bytes;
@@ -136,7 +144,7 @@ void Loader::Impl::start() {
   if (!parts_) {
     parts_.emplace(pipeline::RunParts{
         *dataset_, options_.pipeline, sizing_.order,
-        decode::DecodeLimits{options_.max_pixels, sizing_.max_sample_bytes}, options_.on_error,
+        decode_limits(), options_.on_error,
         options_.queue_depth, sizing_.plan.decode_threads, options_.prefetch_factor,
         sizing_.max_sample_bytes, buffers_, slots_, [this] { return choose_backend(options_).backend; }, quarantine_, fallbacks_,
         read_counters_, sample_counters_, io_clock_, decode_clock_});
@@ -319,6 +327,7 @@ Stats Loader::Impl::stats() const {
                   consumer_clock_.snapshot("consumer", 1)};
   stats.backend = sizing_.plan.backend;
   stats.fallbacks = fallbacks_.copy();
+  stats.complaints = sample_counters_.complaints.copy();
   return stats;
 }
 

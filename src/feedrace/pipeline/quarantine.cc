@@ -30,7 +30,7 @@ void put_text(nlohmann::json& line, const std::string& name, const std::string& 
 }
 
 std::string line_of(const formats::Dataset& dataset, std::uint64_t sample, std::uint64_t epoch,
-                    const Failure& failure) {
+                    std::string_view code, std::string_view reason) {
   const formats::Place place = dataset.place(sample);
   nlohmann::json line;
   if (place.shard == formats::Place::kOwnFile) {
@@ -43,9 +43,9 @@ std::string line_of(const formats::Dataset& dataset, std::uint64_t sample, std::
   if (place.size_bytes != formats::Place::kUnknownSize) line["size"] = place.size_bytes;
   line["sample"] = sample;
   line["epoch"] = epoch;
-  line["code"] = to_string(failure.code);
-  line["reason"] = printable(failure.message);
-  return line.dump() + "\n";
+  line["code"] = code;
+  line["reason"] = reason;
+  return line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace
@@ -66,17 +66,18 @@ Quarantine::~Quarantine() {
 }
 
 Result<void> Quarantine::add(const formats::Dataset& dataset, std::uint64_t sample,
-                             std::uint64_t epoch, const Failure& failure) {
+                             std::uint64_t epoch, std::string_view code,
+                             std::string_view reason) {
   if (fd_ < 0) return {};
   std::lock_guard lock(mutex_);
   if (!written_.insert(sample).second) return {};
-  const std::string line = line_of(dataset, sample, epoch, failure);
+  const std::string line = line_of(dataset, sample, epoch, code, reason);
   const ssize_t written = write(fd_, line.data(), line.size());
   if (written == static_cast<ssize_t>(line.size())) return {};
-  const std::string reason = written < 0 ? errno_text("write", errno) : "write: cut short";
+  const std::string cause = written < 0 ? errno_text("write", errno) : "write: cut short";
   return Failure{ErrorCode::kIo, fmt::format("{}: the quarantine line was not written ({}); free "
                                              "space or name another file",
-                                             printable(path_), reason)};
+                                             printable(path_), cause)};
 }
 
 }  // namespace feedrace::pipeline

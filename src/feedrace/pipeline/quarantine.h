@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <unordered_set>
 
 #include "feedrace/error.h"
@@ -13,7 +14,7 @@ namespace feedrace::pipeline {
 
 /// The list of bad samples: one JSON object a line, appended as they are found, each sample once a
 /// run: {"shard", "key" (or "key_hex" where it is not UTF-8), "offset", "size", "sample", "epoch",
-/// "code", "reason"}. Thread-safe; a line is written in one piece, so ranks may share a file.
+/// "code" (an error's, or "flagged" for a sample that was delivered all the same), "reason"}. Thread-safe; a line is written in one piece, so ranks may share a file.
 class Quarantine {
  public:
   /// An empty `path` writes nothing. Throws Error kIo when the file can't be appended to.
@@ -24,7 +25,7 @@ class Quarantine {
 
   /// Returns a Failure when the line could not be written (disk full).
   Result<void> add(const formats::Dataset& dataset, std::uint64_t sample, std::uint64_t epoch,
-                   const Failure& failure);
+                   std::string_view code, std::string_view reason);
 
  private:
   const std::string path_;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <mutex>
 #include <string>
@@ -38,14 +39,17 @@ class ReadCounters {
   LatencyHistogram latency_;                               // Guarded by mutex_.
 };
 
-/// What was used instead of what was wanted, each sentence once. Thread-safe.
-class FallbackLog {
+/// Sentences for the statistics, each once, the first `kKept` of them: a set of a million odd samples
+/// must not fill the memory with complaints. Thread-safe.
+class SentenceLog {
  public:
+  static constexpr std::size_t kKept = 16;
+
   void add(const std::string& sentence) {
     std::lock_guard lock(mutex_);
-    if (std::find(sentences_.begin(), sentences_.end(), sentence) == sentences_.end()) {
-      sentences_.push_back(sentence);
-    }
+    const bool is_known =
+        std::find(sentences_.begin(), sentences_.end(), sentence) != sentences_.end();
+    if (!is_known && sentences_.size() < kKept) sentences_.push_back(sentence);
   }
 
   std::vector<std::string> copy() const {

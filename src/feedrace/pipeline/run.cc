@@ -15,7 +15,7 @@ namespace {
 
 /// Pins the read buffers once. What can't be pinned is read into all the same, and said.
 std::unique_ptr<storage::Backend> with_memory(std::unique_ptr<storage::Backend> backend,
-                                              const BufferPool& buffers, FallbackLog& fallbacks) {
+                                              const BufferPool& buffers, SentenceLog& fallbacks) {
   const auto pinned = backend->register_memory(buffers.memory().bytes());
   if (!pinned) fallbacks.add(pinned.error().message);
   return backend;

@@ -31,7 +31,7 @@ struct RunParts {
   std::shared_ptr<SlotPool> slots;
   SingleReader::Factory make_backend;
   Quarantine& quarantine;
-  FallbackLog& fallbacks;
+  SentenceLog& fallbacks;
   ReadCounters& read_counters;
   SampleCounters& sample_counters;
   StageClock& io_clock;

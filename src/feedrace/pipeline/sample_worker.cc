@@ -91,7 +91,7 @@ Result<void> SampleWorker::run_ops(ops::ImageSize size, std::uint64_t epoch, std
   return {};
 }
 
-Result<bool> SampleWorker::run(std::span<const std::byte> encoded, std::uint64_t epoch,
+Result<std::string> SampleWorker::run(std::span<const std::byte> encoded, std::uint64_t epoch,
                                std::uint64_t sample, void* out) {
   auto info = decoder_.open(encoded);
   if (!info) return info.error();
@@ -100,12 +100,12 @@ Result<bool> SampleWorker::run(std::span<const std::byte> encoded, std::uint64_t
   const bool flip = ops::draw_flip(pipeline_.flip_probability, random);
   if (pipeline_.ops.empty()) {
     if (auto done = decode_through_pass(geometry, flip, out); !done) return done.error();
-    return !decoder_.complaint().empty();
+    return decoder_.complaint();
   }
   pixels_.resize(pass_.tensor_bytes(geometry.resize.output));
   if (auto done = decode_through_pass(geometry, flip, pixels_.data()); !done) return done.error();
   if (auto done = run_ops(geometry.resize.output, epoch, sample, out); !done) return done.error();
-  return !decoder_.complaint().empty();
+  return decoder_.complaint();
 }
 
 std::size_t SampleWorker::scratch_bytes() const noexcept {

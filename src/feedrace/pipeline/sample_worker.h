@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "feedrace/decode/image_decoder.h"
@@ -21,9 +22,9 @@ class SampleWorker {
   SampleWorker(const Pipeline& pipeline, std::uint64_t seed, const decode::DecodeLimits& limits);
 
   /// Writes the sample's tensor to `out`, one image of the batch. The result depends on (pipeline,
-  /// seed, epoch, sample, encoded) alone. A Failure leaves `out` in any state. True when the decoder
-  /// complained although it gave pixels.
-  Result<bool> run(std::span<const std::byte> encoded, std::uint64_t epoch, std::uint64_t sample,
+  /// seed, epoch, sample, encoded) alone. A Failure leaves `out` in any state. The value is what the
+  /// decoder complained about although it gave pixels: mostly empty.
+  Result<std::string> run(std::span<const std::byte> encoded, std::uint64_t epoch, std::uint64_t sample,
                    void* out);
 
   /// Memory kept now.

@@ -141,6 +141,23 @@ TEST(Shutdown, TheQuarantineFileNamesEachBadSampleOnceARun) {
   EXPECT_THAT(line["reason"].get<std::string>(), HasSubstr("004.jpg"));
 }
 
+TEST(Shutdown, ASampleThatTheDecoderComplainsAboutIsDeliveredCountedAndNamed) {
+  const testing::TempDir dir;
+  LoaderOptions options = small_options(write_folder(dir, 24));
+  const std::string whole = test_jpeg(4);
+  dir.write("folder/c1/004.jpg", whole.substr(0, whole.size() - 2));  // Without its end marker.
+  options.quarantine_file = dir / "bad.jsonl";
+  Loader loader(options);
+  EXPECT_THAT(load_epoch(loader), SizeIs(3));
+  const Stats stats = loader.stats();
+  EXPECT_EQ(stats.flagged_samples, 1u);
+  ASSERT_THAT(stats.complaints, SizeIs(1));
+  EXPECT_THAT(stats.complaints[0], HasSubstr("c1/004.jpg"));
+  const auto line = nlohmann::json::parse(testing::read_file(dir / "bad.jsonl"));
+  EXPECT_EQ(line["code"], "flagged");
+  EXPECT_EQ(line["key"], "c1/004.jpg");
+}
+
 TEST(Shutdown, ZeroBlanksTheSampleAndKeepsItsLabel) {
   const testing::TempDir dir;
   LoaderOptions options = small_options(write_folder(dir, 24));

@@ -108,8 +108,7 @@ void FaultyBackend::collect(std::size_t min_count) noexcept {
   const std::size_t count = inner_->wait(collected_, min_count);
   inside_ -= count;
   for (std::size_t i = 0; i < count; ++i) {
-    const auto late =
-        std::find(late_inside_.begin(), late_inside_.end(), collected_[i].user_data);
+    const auto late = std::find(late_inside_.begin(), late_inside_.end(), collected_[i].user_data);
     if (late == late_inside_.end()) {
       ready_.push(std::move(collected_[i]));
       continue;

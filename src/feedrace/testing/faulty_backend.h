@@ -63,9 +63,9 @@ class FaultyBackend final : public storage::Backend {
   std::unique_ptr<storage::Backend> inner_;
   const FaultPlan plan_;
   const std::size_t depth_;
-  std::size_t inside_ = 0;                           // In flight in `inner_`.
-  std::vector<std::uint64_t> late_inside_;           // user_data of those that will be late.
-  std::vector<storage::Completion> late_;            // Done, held back.
+  std::size_t inside_ = 0;                  // In flight in `inner_`.
+  std::vector<std::uint64_t> late_inside_;  // user_data of those that will be late.
+  std::vector<storage::Completion> late_;   // Done, held back.
   std::vector<storage::ReadRequest> hanging_;
   std::vector<storage::Completion> collected_;
   storage::FixedQueue<storage::Completion> ready_;
@@ -73,7 +73,7 @@ class FaultyBackend final : public storage::Backend {
   std::atomic<std::size_t> hanging_count_{0};
   std::mutex mutex_;
   std::condition_variable woken_;
-  bool interrupted_ = false;                         // Guarded by mutex_.
+  bool interrupted_ = false;  // Guarded by mutex_.
 };
 
 }  // namespace feedrace::testing

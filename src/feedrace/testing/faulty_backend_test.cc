@@ -51,8 +51,8 @@ TEST(FaultyBackend, OtherSeedsAndFilesHaveOtherFaults) {
   const auto faults = [](std::uint64_t seed, std::string_view name) {
     std::string text;
     for (std::uint64_t offset = 0; offset < 100; ++offset) {
-      text += FaultyBackend::fault_of({seed, 0.5, 0, 0, {}}, name, offset) == Fault::kError ? 'E'
-                                                                                           : '.';
+      text +=
+          FaultyBackend::fault_of({seed, 0.5, 0, 0, {}}, name, offset) == Fault::kError ? 'E' : '.';
     }
     return text;
   };

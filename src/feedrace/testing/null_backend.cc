@@ -51,8 +51,7 @@ std::byte NullBackend::byte_at(std::uint64_t offset_bytes) noexcept {
   return pattern()[static_cast<std::size_t>(offset_bytes % kPeriodBytes)];
 }
 
-void NullBackend::fill(std::span<std::byte> destination,
-                       std::uint64_t offset_bytes) noexcept {
+void NullBackend::fill(std::span<std::byte> destination, std::uint64_t offset_bytes) noexcept {
   while (!destination.empty()) {
     const auto at = static_cast<std::size_t>(offset_bytes % kPeriodBytes);
     const std::size_t count = std::min(destination.size(), kPeriodBytes - at);
@@ -65,8 +64,7 @@ void NullBackend::fill(std::span<std::byte> destination,
 Result<void> NullBackend::register_memory(std::span<std::byte> /*memory*/) { return {}; }
 
 Result<std::unique_ptr<storage::File>> NullBackend::open(std::string_view uri) {
-  return std::unique_ptr<storage::File>(
-      std::make_unique<NullFile>(file_bytes_, std::string(uri)));
+  return std::unique_ptr<storage::File>(std::make_unique<NullFile>(file_bytes_, std::string(uri)));
 }
 
 std::size_t NullBackend::submit(std::span<const storage::ReadRequest> requests) noexcept {

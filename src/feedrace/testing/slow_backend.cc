@@ -56,15 +56,13 @@ void SlowBackend::collect(std::size_t min_count) noexcept {
     slots_[index].completion = std::move(collected_[i]);
     held_.push_back(index);
   }
-  std::sort(held_.begin(), held_.end(), [this](std::size_t a, std::size_t b) {
-    return slots_[a].due_ns < slots_[b].due_ns;
-  });
+  std::sort(held_.begin(), held_.end(),
+            [this](std::size_t a, std::size_t b) { return slots_[a].due_ns < slots_[b].due_ns; });
 }
 
 std::size_t SlowBackend::due_count(std::uint64_t now) const noexcept {
-  return static_cast<std::size_t>(
-      std::count_if(held_.begin(), held_.end(),
-                    [&](std::size_t index) { return slots_[index].due_ns <= now; }));
+  return static_cast<std::size_t>(std::count_if(
+      held_.begin(), held_.end(), [&](std::size_t index) { return slots_[index].due_ns <= now; }));
 }
 
 std::size_t SlowBackend::wait(std::span<storage::Completion> out, std::size_t min_count) noexcept {

@@ -52,14 +52,14 @@ class SlowBackend final : public storage::Backend {
   std::unique_ptr<storage::Backend> inner_;
   const Latency latency_;
   std::uint64_t submitted_ = 0;
-  std::vector<Held> slots_;             // By the inner back end's user_data.
+  std::vector<Held> slots_;  // By the inner back end's user_data.
   std::vector<std::size_t> free_;
-  std::vector<std::size_t> held_;       // Done, by due_ns.
+  std::vector<std::size_t> held_;  // Done, by due_ns.
   std::vector<storage::Completion> collected_;
-  std::size_t inside_ = 0;              // In flight in `inner_`.
+  std::size_t inside_ = 0;  // In flight in `inner_`.
   std::mutex mutex_;
   std::condition_variable woken_;
-  bool interrupted_ = false;            // Guarded by mutex_.
+  bool interrupted_ = false;  // Guarded by mutex_.
 };
 
 }  // namespace feedrace::testing

@@ -172,6 +172,8 @@ nlohmann::ordered_json report(const Loader& loader, const Measured& measured,
         {"p99", static_cast<double>(stats.read_latency.quantile_ns(0.99)) * 1e-6}}},
       {"output", {{"mean", measured.check.mean()}, {"std", measured.check.deviation()}}},
       {"fallbacks", stats.fallbacks},
+      {"flagged_samples", stats.flagged_samples},
+      {"complaints", stats.complaints},
       {"settings",
        {{"batch_size", loader.plan().batch_size},
         {"decode_threads", loader.plan().decode_threads},
@@ -214,6 +216,7 @@ void print_text(const Loader& loader, const Measured& measured) {
              human_bytes(measured.anonymous_bytes), human_bytes(loader.plan().memory_bytes),
              human_bytes(peak_resident_bytes()));
   for (const std::string& fallback : stats.fallbacks) fmt::print("note      {}\n", fallback);
+  for (const std::string& complaint : stats.complaints) fmt::print("flagged   {}\n", complaint);
   fmt::print("verdict   {}\n", loader.explain());
 }
 

@@ -83,8 +83,12 @@ void LoadOptions::add_to(CLI::App& command) {
       ->capture_default_str();
   command.add_option("--seed", loader.seed, "Of order, crops and flips")->capture_default_str();
   command.add_flag("--no-shuffle", no_shuffle, "Keep the stored order");
-  command.add_option("--last-batch", last_batch, "A last batch that is not full")
-      ->check(CLI::IsMember(names_of(kLastBatches)))
+  std::vector<std::string> last_batches = names_of(kLastBatches);
+  last_batches.emplace_back("auto");
+  command
+      .add_option("--last-batch", last_batch,
+                  "A last batch that is not full; auto drops it when shuffling, else delivers it short")
+      ->check(CLI::IsMember(last_batches))
       ->capture_default_str();
   command.add_option("--dtype", dtype, "Of the images")
       ->check(CLI::IsMember(names_of(kDTypes)))
@@ -122,7 +126,9 @@ LoaderOptions LoadOptions::make() const {
   options.pipeline.layout = layout == "CHW" ? Layout::kChw : Layout::kHwc;
   options.pipeline.orientation = upright ? Orientation::kUpright : Orientation::kKeep;
   options.shuffle = !no_shuffle && recipe == "imagenet-train";
-  options.last_batch = kLastBatches.at(last_batch);
+  options.last_batch = last_batch != "auto" ? kLastBatches.at(last_batch)
+                       : options.shuffle    ? LastBatch::kDrop
+                                            : LastBatch::kPartial;
   options.on_error = kPolicies.at(on_error);
   options.fallback = fallback == "error" ? Fallback::kError : Fallback::kWarn;
   return options;

@@ -53,7 +53,7 @@ struct LoadOptions {
   std::string recipe = "imagenet-train";
   std::string dtype = "float16";
   std::string layout = "CHW";
-  std::string last_batch = "drop";
+  std::string last_batch = "auto";
   std::string on_error = "raise";
   std::string fallback = "warn";
   bool no_shuffle = false;

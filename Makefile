@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+# The commands of README and CONTRIBUTING. Each installs what it needs first; all may be repeated.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+MAKEFLAGS += --no-print-directory
+
+JOBS ?= $(shell nproc)
+DATA ?=
+FUZZ_SECONDS ?= 600
+SOAK_RUNS ?= 20
+FILTER ?= .
+PRESETS := dev release asan tsan fuzz
+
+# A compiler cache where there is one; paths are made relative so that another clone hits too.
+export CCACHE_BASEDIR := $(CURDIR)
+export CCACHE_NOHASHDIR := 1
+export CMAKE_CXX_COMPILER_LAUNCHER = $(shell command -v ccache)
+# The thread sanitizer of g++ 12 does not start under the widest address randomisation.
+NO_ASLR = $(shell setarch -R true 2>/dev/null && echo setarch -R)
+CTEST = ctest --output-on-failure -j $(JOBS)
+PYTEST = .venv/bin/python -m pytest -c dev/pytest.toml --rootdir .
+
+# Each target is parallel inside; two at a time would only mix their output.
+.NOTPARALLEL:
+.PHONY: help setup build test demo bench fuzz soak format lint tidy analyze layers clean
+.PHONY: test-dev test-cli test-asan test-tsan consumer
+.PHONY: $(PRESETS:%=configure-%) $(PRESETS:%=build-%)
+
+help:  ## Show this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1|/' | column -t -s '|'
+
+setup:
+	@dev/setup
+
+$(PRESETS:%=configure-%): configure-%: setup
+	@cmake --preset $* >build/configure-$*.log 2>&1 || { cat build/configure-$*.log; exit 1; }
+
+$(PRESETS:%=build-%): build-%: configure-%
+	@$(if $(filter tsan,$*),$(NO_ASLR)) cmake --build --preset $* -j $(JOBS)
+
+build: configure-release  ## Build the program: build/release/bin/feedrace
+	@cmake --build --preset release -j $(JOBS) --target program
+	@echo "built: build/release/bin/feedrace"
+
+test: lint layers tidy test-dev test-cli consumer test-asan test-tsan  ## Everything that CI checks
+	@echo "make test: all passed"
+
+test-dev: build-dev  ## Unit tests and corpus replay
+	@$(CTEST) --test-dir build/dev
+
+test-cli: build-dev  ## Tests of the command line and of the tools in dev/
+	@$(PYTEST) tests
+
+test-asan: build-asan  ## The same unit tests under address and undefined-behaviour sanitizers
+	@$(CTEST) --test-dir build/asan
+
+test-tsan: build-tsan  ## The same unit tests under the thread sanitizer
+	@$(NO_ASLR) $(CTEST) --test-dir build/tsan -LE fuzz
+
+consumer: build-dev  ## Build and run a program outside the tree against the installed library
+	@dev/check_consumer build/dev
+
+demo:  ## Run the main job on photographs, or on DATA=folder
+	@dev/demo/run $(DATA)
+
+bench: build-release  ## Run the micro-benchmarks, FILTER=regex some of them
+	@dev/run_benches build/release '$(FILTER)'
+
+PEERS ?= dali torch tf
+PEERS_DIR ?= build/peers
+ROUNDS ?= 3
+SECONDS ?= 5
+QUIET_CORES ?= 0.15
+ONLY ?= .
+NEED_DATA = $(or $(DATA),$(error DATA is empty; give a folder of class folders of JPEGs))
+
+.PHONY: bench-peers bench-memory bench-startup
+bench-peers: build  ## Compare with other loaders on DATA=folder, see bench/peers/README.md
+	@bench/peers/setup '$(PEERS_DIR)' $(PEERS)
+	@.venv/bin/python -m bench.peers.run '$(NEED_DATA)' --peers $(PEERS) --peers-dir '$(PEERS_DIR)' \
+	  --rounds $(ROUNDS) --seconds $(SECONDS) --quiet-cores $(QUIET_CORES) --only '$(ONLY)'
+
+bench-memory: build  ## Compare the memory taken with the memory planned, on DATA=folder
+	@.venv/bin/python -m bench.memory '$(NEED_DATA)'
+
+bench-startup: build  ## Time from process start to first batch, on DATA=folder
+	@.venv/bin/python -m bench.startup '$(NEED_DATA)'
+
+fuzz:  ## Fuzz every target for FUZZ_SECONDS=600 each
+	@dev/setup fuzz
+	@$(MAKE) build-fuzz
+	@dev/run_fuzzers build/fuzz $(FUZZ_SECONDS)
+
+soak: build-tsan  ## Repeat the threaded tests SOAK_RUNS=20 times under the thread sanitizer
+	@$(NO_ASLR) $(CTEST) --test-dir build/tsan -L '^(core|storage|pipeline)$$' --repeat until-fail:$(SOAK_RUNS)
+
+format: setup  ## Format C++, Python and CMake
+	@dev/lint --fix
+
+lint: setup  ## Check formatting, spelling, licences, sizes
+	@dev/lint
+
+tidy: configure-dev  ## Run clang-tidy over the library and the program, or FILES="a.cc b.cc"
+	@dev/tidy $(JOBS) $(FILES)
+
+analyze: configure-dev  ## make tidy with the static analyzer; takes four times as long
+	@dev/tidy --analyze $(JOBS) $(FILES)
+
+layers: setup  ## Check that folders include only what the architecture allows
+	@.venv/bin/python dev/check_layers.py
+
+clean:  ## Remove what was built; .venv stays
+	rm -rf build

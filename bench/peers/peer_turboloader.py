@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""turboloader, which reads one local tar without labels.
+
+It shrinks the whole picture while decoding until it just covers the output, and crops from that,
+so its crops have less detail than those of the others. It runs one thread a CPU whatever it is
+told.
+"""
+
+from bench.peers import measure  # First: import time counts from here.
+
+# isort: split
+
+import itertools
+
+import numpy as np
+import turboloader
+
+from bench import layout
+
+
+def build(config, **options):
+    labels = np.array([label for _, label in layout.epoch()])
+    loader = turboloader.DataLoader(
+        str(layout.FLAT_TAR),
+        batch_size=config.batch,
+        num_workers=config.threads,
+        shuffle=True,
+        seed=config.seed,
+        image_size=measure.SIDE_PX,
+        output_format="pytorch",
+        transform=turboloader.ImageNetNormalize(),
+        train_aug=True,
+        drop_last=True,
+        **options,
+    )
+    for epoch in itertools.count():
+        loader.set_epoch(epoch)  # Without it every epoch has the same order and crops.
+        for images, about in loader:
+            yield images, labels[about["indices"]]
+
+
+if __name__ == "__main__":
+    measure.main(
+        "turboloader",
+        files={},
+        shards={
+            "turbo_aug": build,
+            "turbo_aug_aa": lambda c: build(c, antialias=True),
+        },
+    )

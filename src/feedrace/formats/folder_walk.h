@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "feedrace/formats/findings.h"
+
+namespace feedrace::formats {
+
+/// True for .jpg .jpeg .png .webp in any case.
+bool has_image_ending(std::string_view name) noexcept;
+
+/// Many strings in two allocations.
+struct NameList {
+  std::string bytes;
+  std::vector<std::size_t> begins{0};  ///< One more than there are names.
+
+  std::size_t size() const noexcept { return begins.size() - 1; }
+  std::string_view operator[](std::size_t i) const noexcept {
+    return std::string_view(bytes).substr(begins[i], begins[i + 1] - begins[i]);
+  }
+  void append(std::string_view folder, std::string_view name);
+};
+
+/// What lies directly under the root of an image folder.
+struct RootListing {
+  std::vector<std::string> classes;  ///< Folders and links to folders, in code-point order.
+  std::size_t file_count = 0;        ///< Of any kind.
+  Findings findings;
+};
+
+/// Throws Error: kNotFound, kIo.
+RootListing list_root(const std::string& root);
+
+/// Images under one class folder: paths under the root, ordered by folder, then name.
+struct ClassListing {
+  NameList paths;
+  Findings findings;
+};
+
+/// Never throws for what it finds on disk; what cannot be read or is no regular file is in
+/// `findings`.
+ClassListing list_class(const std::string& root, const std::string& name);
+
+}  // namespace feedrace::formats

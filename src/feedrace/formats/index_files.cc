@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "feedrace/formats/index_files.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace feedrace::formats {
+
+Result<std::unique_ptr<FolderFiles>> FolderFiles::open_folder(const std::string& path) {
+  Fd folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!folder) return system_failure(path, "open", errno);
+  return std::unique_ptr<FolderFiles>(new FolderFiles(std::move(folder), path));
+}
+
+Result<Fd> FolderFiles::create(const std::string& name) {
+  constexpr mode_t kMode = 0666;  // Less the umask: as readable as the user's other files.
+  Fd fd(openat(folder_.get(), name.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, kMode));
+  if (!fd) return system_failure(path(name), "create", errno);
+  return fd;
+}
+
+Result<Fd> FolderFiles::open(const std::string& name) const {
+  Fd fd(openat(folder_.get(), name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!fd) return system_failure(path(name), "open", errno);
+  struct stat status{};
+  if (fstat(fd.get(), &status) != 0) return system_failure(path(name), "stat", errno);
+  if (!S_ISREG(status.st_mode)) return system_failure(path(name), "open", EINVAL);
+  return fd;
+}
+
+Result<void> FolderFiles::sync() {
+  // The whole file system in one call would also wait for other people's writes.
+  if (fsync(folder_.get()) != 0) return system_failure(path_, "fsync", errno);
+  return {};
+}
+
+Result<Fd> MemoryFiles::create(const std::string& name) {
+  Fd fd(memfd_create(("feedrace-index-" + name).c_str(), MFD_CLOEXEC));
+  if (!fd) return system_failure(path(name), "memfd_create", errno);
+  Fd copy(fcntl(fd.get(), F_DUPFD_CLOEXEC, 0));
+  if (!copy) return system_failure(path(name), "dup", errno);
+  files_[name] = std::move(fd);
+  return copy;
+}
+
+Result<Fd> MemoryFiles::open(const std::string& name) const {
+  const auto found = files_.find(name);
+  if (found == files_.end()) return system_failure(path(name), "open", ENOENT);
+  Fd copy(fcntl(found->second.get(), F_DUPFD_CLOEXEC, 0));
+  if (!copy) return system_failure(path(name), "dup", errno);
+  return copy;
+}
+
+}  // namespace feedrace::formats

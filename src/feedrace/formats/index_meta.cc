@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "feedrace/formats/index_meta.h"
+
+#include <limits>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "feedrace/core/text.h"
+
+namespace feedrace::formats {
+namespace {
+
+using nlohmann::json;
+
+/// JSON is UTF-8; a name that is not is kept as {"hex": ...}.
+json name_to_json(const std::string& name) {
+  if (is_utf8(name)) return name;
+  std::string hex;
+  for (const char c : name) hex += fmt::format("{:02x}", static_cast<unsigned char>(c));
+  return {{"hex", hex}};
+}
+
+std::string name_from_json(const json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  const auto& hex = value.at("hex").get_ref<const std::string&>();
+  std::string name;
+  for (std::size_t i = 0; i + 1 < hex.size(); i += 2) {
+    name.push_back(static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16)));
+  }
+  return name;
+}
+
+json findings_to_json(const Findings& findings) {
+  json kinds = json::array();
+  for (const Findings::Kind& kind : findings.kinds()) {
+    json names = json::array();
+    for (const std::string& name : kind.names) names.push_back(name_to_json(name));
+    kinds.push_back({{"what", kind.what}, {"count", kind.count}, {"names", std::move(names)}});
+  }
+  return kinds;
+}
+
+Findings findings_from_json(const json& kinds) {
+  Findings findings;
+  for (const json& value : kinds) {
+    Findings::Kind kind{value.at("what").get<std::string>(), value.at("count").get<std::uint64_t>(), {}};
+    for (const json& name : value.at("names")) kind.names.push_back(name_from_json(name));
+    findings.add_kind(std::move(kind));
+  }
+  return findings;
+}
+
+json shard_to_json(const IndexMeta::Shard& shard) {
+  json value = {{"name", name_to_json(shard.name)},
+                {"size", shard.identity.size_bytes},
+                {"mtime_ns", shard.identity.mtime_ns},
+                {"hash", shard.identity.hash},
+                {"samples", shard.sample_count},
+                {"members", shard.member_count}};
+  if (!shard.findings.empty()) value["findings"] = findings_to_json(shard.findings);
+  return value;
+}
+
+IndexMeta::Shard shard_from_json(const json& value) {
+  IndexMeta::Shard shard;
+  shard.name = name_from_json(value.at("name"));
+  shard.identity = {value.at("size").get<std::uint64_t>(), value.at("mtime_ns").get<std::int64_t>(),
+                    value.at("hash").get<std::string>()};
+  shard.sample_count = value.at("samples").get<std::uint64_t>();
+  shard.member_count = value.at("members").get<std::uint64_t>();
+  if (const auto found = value.find("findings"); found != value.end()) {
+    shard.findings = findings_from_json(*found);
+  }
+  return shard;
+}
+
+/// True when the parts add up to the whole, without overflow.
+bool sums_agree(const IndexMeta& meta) noexcept {
+  constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max() / 64;
+  std::uint64_t samples = 0;
+  std::uint64_t members = 0;
+  for (const IndexMeta::Shard& shard : meta.shards) {
+    if (shard.sample_count > kMost - samples || shard.member_count > kMost - members) return false;
+    samples += shard.sample_count;
+    members += shard.member_count;
+  }
+  return samples == meta.sample_count && members == meta.member_count &&
+         meta.image_count <= meta.sample_count;
+}
+
+IndexMeta from_valid_json(const json& root) {
+  IndexMeta meta;
+  meta.options = root.at("options").get<std::string>();
+  for (const json& shard : root.at("shards")) meta.shards.push_back(shard_from_json(shard));
+  for (const json& field : root.at("fields")) meta.fields.push_back(name_from_json(field));
+  meta.sample_count = root.at("samples").get<std::uint64_t>();
+  meta.member_count = root.at("members").get<std::uint64_t>();
+  meta.image_count = root.at("images").get<std::uint64_t>();
+  meta.labelled_count = root.at("labelled").get<std::uint64_t>();
+  meta.bad_label_count = root.at("bad_labels").get<std::uint64_t>();
+  meta.unlabelled_count = root.at("unlabelled").get<std::uint64_t>();
+  meta.max_image_bytes = root.at("max_image_bytes").get<std::uint64_t>();
+  meta.mean_image_bytes = root.at("mean_image_bytes").get<double>();
+  meta.fingerprint = root.at("fingerprint").get<std::string>();
+  return meta;
+}
+
+}  // namespace
+
+std::string IndexMeta::to_json() const {
+  json shard_list = json::array();
+  for (const Shard& shard : shards) shard_list.push_back(shard_to_json(shard));
+  json field_list = json::array();
+  for (const std::string& field : fields) field_list.push_back(name_to_json(field));
+  const json root = {{"format", "feedrace index"},
+                     {"version", kIndexVersion},
+                     {"options", options},
+                     {"samples", sample_count},
+                     {"members", member_count},
+                     {"images", image_count},
+                     {"labelled", labelled_count},
+                     {"bad_labels", bad_label_count},
+                     {"unlabelled", unlabelled_count},
+                     {"max_image_bytes", max_image_bytes},
+                     {"mean_image_bytes", mean_image_bytes},
+                     {"fingerprint", fingerprint},
+                     {"fields", std::move(field_list)},
+                     {"shards", std::move(shard_list)}};
+  return root.dump(1) + "\n";
+}
+
+Result<IndexMeta> IndexMeta::from_json(std::string_view text) {
+  Result<json> root = parse_json(text);
+  if (!root) return root.error();
+  try {
+    if (root->at("version").get<std::uint64_t>() != kIndexVersion) {
+      return Failure{ErrorCode::kCorruptData, "an index of another version"};
+    }
+    IndexMeta meta = from_valid_json(*root);
+    if (sums_agree(meta)) return meta;
+    return Failure{ErrorCode::kCorruptData, "shards do not add up to the set"};
+  } catch (const std::exception& error) {
+    return Failure{ErrorCode::kCorruptData, printable(error.what())};
+  }
+}
+
+}  // namespace feedrace::formats

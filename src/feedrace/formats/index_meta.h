@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "feedrace/error.h"
+#include "feedrace/formats/findings.h"
+#include "feedrace/formats/shard_scan.h"
+
+namespace feedrace::formats {
+
+/// Of the index's layout. A reader that meets another one makes the index anew.
+inline constexpr std::uint64_t kIndexVersion = 1;
+
+/// meta.json: everything about an index that does not grow with its samples.
+struct IndexMeta {
+  struct Shard {
+    std::string name;  ///< Base name.
+    ShardIdentity identity;
+    std::uint64_t sample_count = 0;
+    std::uint64_t member_count = 0;
+    Findings findings;
+  };
+
+  std::string options;  ///< What labels and images were looked for; another value: another index.
+  std::vector<Shard> shards;
+  std::vector<std::string> fields;
+  std::uint64_t sample_count = 0;  ///< All samples.
+  std::uint64_t member_count = 0;
+  std::uint64_t image_count = 0;   ///< Samples that have an image; if fewer, `image_samples.npy` lists them.
+  std::uint64_t labelled_count = 0;
+  std::uint64_t bad_label_count = 0;
+  std::uint64_t unlabelled_count = 0;  ///< Of samples with an image.
+  std::uint64_t max_image_bytes = 0;
+  double mean_image_bytes = 0;
+  std::string fingerprint;
+
+  std::string to_json() const;
+  /// Failure: kCorruptData: not JSON, a member missing or of the wrong type, sums that disagree, or
+  /// another version.
+  static Result<IndexMeta> from_json(std::string_view text);
+};
+
+}  // namespace feedrace::formats

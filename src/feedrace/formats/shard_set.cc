@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "feedrace/formats/shard_set.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "feedrace/core/text.h"
+#include "feedrace/formats/labels.h"
+#include "feedrace/formats/tar_reader.h"
+
+namespace feedrace::formats {
+namespace {
+
+constexpr std::uint32_t kNoField = ~std::uint32_t{0};
+/// Of a label member that is read again for a message.
+constexpr std::uint64_t kMaxShownLabelBytes = std::uint64_t{1} << 20;
+/// Fields that a message lists.
+constexpr std::size_t kFieldsShown = 12;
+
+}  // namespace
+
+ShardSet::ShardSet(std::vector<std::string> paths, ShardIndex index, const OpenOptions& options,
+                   std::vector<std::string> notices)
+    : paths_(std::move(paths)),
+      index_(std::move(index)),
+      label_source_{options.label_file.empty() ? options.label_field : "", options.label_json_key,
+                    nullptr},
+      warnings_(std::move(notices)) {
+  const std::vector<std::string>& fields = index_.meta().fields;
+  for (const std::string& wanted : options.image_fields) {
+    const auto found = std::find(fields.begin(), fields.end(), wanted);
+    image_field_numbers_.push_back(
+        found == fields.end() ? kNoField : static_cast<std::uint32_t>(found - fields.begin()));
+  }
+  gather_warnings();
+}
+
+void ShardSet::gather_warnings() {
+  const IndexMeta& meta = index_.meta();
+  Findings all;
+  for (const IndexMeta::Shard& shard : meta.shards) all.merge(shard.findings, shard.name);
+  const std::string place = folder_of(paths_[0]);
+  for (std::string& line : all.lines(place)) warnings_.push_back(std::move(line));
+  if (meta.image_count < meta.sample_count && meta.image_count > 0) {
+    warnings_.push_back(fmt::format("{}: {} of {} samples left out, as they have no image field",
+                                    printable(place),
+                                    with_commas(meta.sample_count - meta.image_count),
+                                    with_commas(meta.sample_count)));
+  }
+  const bool labelled = meta.labelled_count + meta.bad_label_count > 0;
+  if (labelled && meta.unlabelled_count > 0) {
+    warnings_.push_back(fmt::format("{}: {} of {} samples have no label; reading one is an error",
+                                    printable(place), with_commas(meta.unlabelled_count),
+                                    with_commas(meta.image_count)));
+  }
+  if (meta.bad_label_count > 0) {
+    warnings_.push_back(fmt::format(
+        "{}: {} of {} samples have a label that is no whole number; reading one is an error",
+        printable(place), with_commas(meta.bad_label_count), with_commas(meta.image_count)));
+  }
+}
+
+std::optional<ShardIndex::Member> ShardSet::image(std::uint64_t sample) const noexcept {
+  const auto [begin, end] = index_.members(entry_of(sample));
+  for (const std::uint32_t wanted : image_field_numbers_) {
+    if (wanted == kNoField) continue;
+    for (std::uint64_t m = begin; m < end; ++m) {
+      const ShardIndex::Member member = index_.member(m);
+      if (member.field == wanted) return member;
+    }
+  }
+  return std::nullopt;
+}
+
+Place ShardSet::place(std::uint64_t sample) const noexcept {
+  const std::uint32_t shard = index_.shard(entry_of(sample));
+  const auto member = image(sample);
+  if (!member || shard >= paths_.size()) return {0, 0, 0};
+  const std::uint64_t end = index_.meta().shards[shard].identity.size_bytes;
+  const bool inside =
+      member->offset_bytes <= end && member->size_bytes <= end - member->offset_bytes;
+  if (!inside) return {shard, 0, 0};
+  return {shard, member->offset_bytes, member->size_bytes};
+}
+
+std::string ShardSet::path(std::uint64_t sample) const { return paths_[place(sample).shard]; }
+
+std::string ShardSet::key(std::uint64_t sample) const {
+  return std::string(index_.key(entry_of(sample)));
+}
+
+Result<std::int64_t> ShardSet::label(std::uint64_t sample) const {
+  const std::uint64_t entry = entry_of(sample);
+  if (index_.label_state(entry) == LabelState::kOk) return index_.label(entry);
+  const IndexMeta& meta = index_.meta();
+  if (meta.labelled_count + meta.bad_label_count == 0) return std::int64_t{-1};
+  return explain_label(sample);
+}
+
+/// Why a sample has no good label; reads a bad one again, to show it.
+Result<std::int64_t> ShardSet::explain_label(std::uint64_t sample) const {
+  const std::uint64_t entry = entry_of(sample);
+  const auto fail = [&](const std::string& what) {
+    return Failure{ErrorCode::kCorruptData, fmt::format("{}: {}", where(sample), what)};
+  };
+  if (index_.label_state(entry) == LabelState::kMissing) {
+    return fail(fmt::format("no label, though other samples have one: fields are {}; add it, or leave "
+                            "the sample out",
+                            field_list(entry)));
+  }
+  std::optional<Field> best;
+  for (const Field& one : fields(entry)) {
+    const int rank = label_source_.rank(one.name);
+    if (rank > (best ? label_source_.rank(best->name) : 0)) best = one;
+  }
+  if (!best || best->size_bytes > kMaxShownLabelBytes) return fail("label is not a whole number");
+  const std::string& shard_path = paths_[place(sample).shard];
+  const Result<Fd> fd = open_for_reading(shard_path);
+  if (!fd) return fd.error();
+  std::string text(static_cast<std::size_t>(best->size_bytes), '\0');
+  const Result<std::size_t> got = read_at(fd->get(), shard_path, best->offset_bytes, text);
+  if (!got) return got.error();
+  std::string reason = "changed since it was indexed";
+  if (is_json_field(best->name)) {
+    const Result<JsonLabel> parsed = parse_json_label(text, label_source_.json_key);
+    if (!parsed) reason = parsed.error().message;
+  } else {
+    const Result<std::int64_t> parsed = parse_label(text);
+    if (!parsed) reason = parsed.error().message;
+  }
+  return fail(fmt::format("field {}: {}", printable(best->name), reason));
+}
+
+std::string ShardSet::field_list(std::uint64_t entry) const {
+  std::string list;
+  std::size_t count = 0;
+  for (const Field& one : fields(entry)) {
+    if (++count > kFieldsShown) return list + ", ...";
+    list += (list.empty() ? "" : ", ") + printable(one.name);
+  }
+  return list;
+}
+
+std::string ShardSet::where(std::uint64_t sample) const {
+  const std::uint64_t entry = entry_of(sample);
+  const Place at = place(sample);
+  std::string name = printable(index_.key(entry));
+  const auto member = image(sample);
+  if (member && member->field < field_names().size()) {
+    name += "." + printable(field_names()[member->field]);
+  }
+  return fmt::format("{}: sample {} (offset {}, {} bytes)", printable(base_name(paths_[at.shard])),
+                     name, at.offset_bytes, at.size_bytes);
+}
+
+std::vector<ShardSet::Field> ShardSet::fields(std::uint64_t entry) const {
+  std::vector<Field> list;
+  const auto [begin, end] = index_.members(entry);
+  for (std::uint64_t m = begin; m < end; ++m) {
+    const ShardIndex::Member member = index_.member(m);
+    if (member.field >= field_names().size()) continue;
+    list.push_back({field_names()[member.field], member.offset_bytes, member.size_bytes});
+  }
+  return list;
+}
+
+std::optional<ShardSet::Field> ShardSet::field(std::uint64_t entry, std::string_view name) const {
+  for (const Field& one : fields(entry)) {
+    if (one.name == name) return one;
+  }
+  return std::nullopt;
+}
+
+std::optional<std::uint64_t> ShardSet::find(std::size_t shard, std::string_view key) const noexcept {
+  if (shard >= paths_.size()) return std::nullopt;
+  for (std::uint64_t i = shard_begin(shard); i < shard_begin(shard + 1); ++i) {
+    if (index_.key(i) == key) return i;
+  }
+  return std::nullopt;
+}
+
+}  // namespace feedrace::formats

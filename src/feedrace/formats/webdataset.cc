@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "feedrace/formats/webdataset.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <optional>
+#include <system_error>
+#include <unordered_map>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "feedrace/core/cores.h"
+#include "feedrace/core/text.h"
+#include "feedrace/formats/fingerprint.h"
+#include "feedrace/formats/index_place.h"
+#include "feedrace/formats/index_writer.h"
+#include "feedrace/formats/labels.h"
+#include "feedrace/formats/shard_sources.h"
+
+namespace feedrace::formats {
+namespace {
+
+/// Shards that a message names.
+constexpr std::size_t kNamesShown = 3;
+/// Fields that a message names.
+constexpr std::size_t kFieldsShown = 12;
+
+/// The options that an index depends on, as text; equal texts give equal indexes.
+std::string options_text(const OpenOptions& options) {
+  nlohmann::json fields = nlohmann::json::array();
+  for (const std::string& field : options.image_fields) fields.push_back(printable(field));
+  nlohmann::json text = {{"images", std::move(fields)},
+                         {"label", printable(options.label_field)},
+                         {"json_key", printable(options.label_json_key)}};
+  if (!options.label_file.empty()) {
+    const Result<std::string> content = read_whole_file(options.label_file);
+    if (!content) raise(content.error());
+    text["label_file"] = hash_text(*content);
+  }
+  return text.dump();
+}
+
+struct StoredIndex {
+  std::optional<ShardIndex> index;  ///< Nothing where there is none that can be used at all.
+  std::vector<std::size_t> known;   ///< For each shard its number in the index, or `kChanged`.
+  std::size_t changed_count = 0;    ///< Shards that are new, changed or gone.
+  std::string example;              ///< One of them.
+  bool same_order = true;
+
+  static constexpr std::size_t kChanged = ~std::size_t{0};
+  bool is_fresh() const noexcept { return index && changed_count == 0 && same_order; }
+};
+
+/// Opens, compares, builds and stores the index of one set of shards.
+class IndexKeeper {
+ public:
+  IndexKeeper(const std::vector<std::string>& sources, std::vector<std::string> paths,
+              const OpenOptions& options)
+      : options_(options), options_text_(options_text(options)), paths_(std::move(paths)) {
+    const bool is_default = options_text_ == options_text(OpenOptions{});
+    name_ = index_name(sources, is_default ? "" : options_text_);
+    folder_ = folder_of(paths_[0]);
+    std::error_code error;
+    const auto absolute = std::filesystem::absolute(folder_, error);
+    cached_name_ = name_.substr(0, name_.rfind('.')) + "-" +
+                   hash_text(error ? folder_ : absolute.lexically_normal().native()) + ".frindex";
+  }
+
+  ShardIndex open(std::vector<std::string>& notices) {
+    StoredIndex stored;
+    if (!options_.rebuild_index) {
+      stored = look(folder_ + "/" + name_);
+      if (stored.is_fresh()) return *std::move(stored.index);
+      for (const std::string& cache : cache_candidates(options_.cache_dir)) {
+        if (!is_own_folder(cache)) continue;
+        StoredIndex cached = look(cache + "/" + cached_name_);
+        if (cached.is_fresh()) return *std::move(cached.index);
+        if (!stored.index) stored = std::move(cached);
+      }
+    }
+    if (stored.index) {
+      notices.push_back(fmt::format(
+          "{}: index refreshed: {} of {} shards are new, changed or gone, such as {}",
+          printable(folder_), stored.changed_count,
+          std::max(paths_.size(), stored.index->meta().shards.size()), printable(stored.example)));
+    }
+    return build(stored, notices);
+  }
+
+ private:
+  /// The stored index at `path` and which of the shards it knows.
+  StoredIndex look(const std::string& path) const {
+    constexpr int kTries = 3;  // Somebody may put a new one in its place while files are opened.
+    StoredIndex stored;
+    for (int i = 0; i < kTries && !stored.index; ++i) {
+      const auto files = FolderFiles::open_folder(path);
+      if (!files) return stored;
+      Result<ShardIndex> index = ShardIndex::open(**files);
+      if (index) stored.index = *std::move(index);
+    }
+    if (stored.index && stored.index->meta().options != options_text_) stored.index.reset();
+    if (stored.index) compare(stored);
+    return stored;
+  }
+
+  void compare(StoredIndex& stored) const {
+    const std::vector<IndexMeta::Shard>& shards = stored.index->meta().shards;
+    std::unordered_multimap<std::string, std::size_t> by_name;
+    for (std::size_t i = 0; i < shards.size(); ++i) by_name.emplace(shards[i].name, i);
+    std::vector<bool> used(shards.size());
+    for (std::size_t i = 0; i < paths_.size(); ++i) {
+      const std::string name = base_name(paths_[i]);
+      // Where names repeat in several folders the place in order decides; a new one shifts them.
+      std::size_t at = StoredIndex::kChanged;
+      if (i < shards.size() && shards[i].name == name) {
+        at = i;
+      } else if (by_name.count(name) == 1) {
+        at = by_name.find(name)->second;
+      }
+      if (at != StoredIndex::kChanged) used[at] = true;
+      if (at == StoredIndex::kChanged || !is_unchanged(paths_[i], shards[at].identity)) {
+        at = StoredIndex::kChanged;
+        ++stored.changed_count;
+        if (stored.example.empty()) stored.example = name;
+      }
+      stored.known.push_back(at);
+      stored.same_order = stored.same_order && at == i;
+    }
+    for (std::size_t i = 0; i < shards.size(); ++i) {
+      if (used[i]) continue;
+      ++stored.changed_count;
+      if (stored.example.empty()) stored.example = shards[i].name;
+    }
+  }
+
+  /// By size and time. A shard with another time is read again even if head and tail are the same:
+  /// a label in its middle may have been put right.
+  static bool is_unchanged(const std::string& path, const ShardIdentity& known) {
+    struct stat status{};
+    return stat(path.c_str(), &status) == 0 &&
+           static_cast<std::uint64_t>(status.st_size) == known.size_bytes &&
+           mtime_ns(status) == known.mtime_ns;
+  }
+
+  ShardIndex build(const StoredIndex& stored, std::vector<std::string>& notices) const {
+    IndexBuild plan;
+    plan.paths = paths_;
+    plan.options = options_text_;
+    plan.image_fields = options_.image_fields;
+    plan.labels = {options_.label_field, options_.label_json_key, nullptr};
+    plan.thread_count = options_.thread_count != 0 ? options_.thread_count : usable_cores();
+    LabelMap labels;
+    if (!options_.label_file.empty()) {
+      labels = read_label_file(options_.label_file);
+      plan.labels.by_key = &labels;
+    }
+    if (stored.index) {
+      plan.known = [&stored](std::size_t i) -> std::optional<ShardScan> {
+        const std::size_t at = stored.known[i];
+        if (at == StoredIndex::kChanged) return std::nullopt;
+        Result<ShardScan> scan = stored.index->extract(at);
+        return scan ? std::optional(*std::move(scan)) : std::nullopt;
+      };
+    }
+    std::string reasons;
+    if (auto index = build_in(plan, folder_, name_, reasons)) return *std::move(index);
+    if (const auto cache = make_cache_folder(options_.cache_dir)) {
+      if (auto index = build_in(plan, *cache, cached_name_, reasons)) return *std::move(index);
+    } else {
+      reasons += "; " + cache.error().message;
+    }
+    notices.push_back(fmt::format("index kept in memory only, so that each start makes it anew: {}; "
+                                  "make the folder writable, or set cache_dir",
+                                  reasons));
+    return build_in_memory(plan);
+  }
+
+  /// Builds and stores the index; nothing, with the reason, where it cannot be written. Throws Error
+  /// for what is wrong with the shards.
+  static std::optional<ShardIndex> build_in(const IndexBuild& plan, const std::string& folder,
+                                            const std::string& name, std::string& reasons) {
+    const auto give_up = [&](const Failure& failure) {
+      reasons += (reasons.empty() ? "" : "; ") + failure.message;
+      return std::nullopt;
+    };
+    const auto pending = PendingIndex::create(folder, name);
+    if (!pending) return give_up(pending.error());
+    bool write_failed = false;
+    const Result<void> built = build_index(plan, (*pending)->files(), write_failed);
+    if (!built && write_failed) return give_up(built.error());
+    if (!built) raise(built.error());
+    Result<ShardIndex> index = ShardIndex::open((*pending)->files());
+    if (!index) return give_up(index.error());
+    if (const Result<void> published = (*pending)->publish(); !published) {
+      return give_up(published.error());
+    }
+    return *std::move(index);
+  }
+
+  static ShardIndex build_in_memory(const IndexBuild& plan) {
+    MemoryFiles files;
+    bool write_failed = false;
+    if (const Result<void> built = build_index(plan, files, write_failed); !built) {
+      raise(built.error());
+    }
+    Result<ShardIndex> index = ShardIndex::open(files);
+    if (!index) raise(index.error());
+    return *std::move(index);
+  }
+
+  const OpenOptions& options_;
+  const std::string options_text_;
+  const std::vector<std::string> paths_;
+  std::string name_;
+  std::string cached_name_;
+  std::string folder_;
+};
+
+std::string list(const std::vector<std::string>& names, std::size_t most) {
+  std::string text;
+  for (std::size_t i = 0; i < std::min(names.size(), most); ++i) {
+    text += (i == 0 ? "" : ", ") + printable(names[i]);
+  }
+  return names.size() > most ? text + ", ..." : text;
+}
+
+}  // namespace
+
+bool WebdatasetFormat::accepts(const std::vector<std::string>& sources) const {
+  return look_like_shards(sources);
+}
+
+std::unique_ptr<ShardSet> open_shards(const std::vector<std::string>& sources,
+                                      const OpenOptions& options) {
+  if (sources.empty()) throw Error(ErrorCode::kInvalidArgument, "no source given; name the shards");
+  ShardSources found = find_shards(sources);
+  std::vector<std::string> notices = std::move(found.warnings);
+  ShardIndex index = IndexKeeper(sources, found.paths, options).open(notices);
+  return std::make_unique<ShardSet>(std::move(found.paths), std::move(index), options,
+                                    std::move(notices));
+}
+
+std::unique_ptr<Dataset> WebdatasetFormat::open(const std::vector<std::string>& sources,
+                                                const OpenOptions& options) const {
+  std::unique_ptr<ShardSet> set = open_shards(sources, options);
+  if (set->size() > 0) return set;
+  const std::string place = list(sources, kNamesShown);
+  if (set->entry_count() == 0) {
+    throw Error(ErrorCode::kNotFound,
+                fmt::format("{}: no samples in {} shards{}; check what packed them", place,
+                            set->shards().size(),
+                            set->warnings().empty() ? "" : " (" + set->warnings()[0] + ")"));
+  }
+  throw Error(ErrorCode::kNotFound,
+              fmt::format("{}: none of {} samples has an image field ({}); fields found: {}; name the "
+                          "right one in image_fields (a key ends at the first dot of the name)",
+                          place, with_commas(set->entry_count()),
+                          list(options.image_fields, kFieldsShown),
+                          list(set->field_names(), kFieldsShown)));
+}
+
+}  // namespace feedrace::formats

@@ -1,0 +1,384 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "feedrace/storage/uring_backend.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "feedrace/core/text.h"
+#include "feedrace/storage/clock.h"
+#include "feedrace/storage/failures.h"
+
+namespace feedrace::storage {
+namespace {
+
+// A ring entry's user_data: slot and step, or one of these.
+constexpr std::uint64_t kWakeData = LIBURING_UDATA_TIMEOUT - 1;
+constexpr std::uint64_t kCancelData = LIBURING_UDATA_TIMEOUT - 2;
+constexpr unsigned kStepBits = 2;
+
+/// The kernel reads no more than 2 GiB less a page at a time; the rest is read on.
+constexpr std::size_t kMaxEntryBytes = std::size_t{1} << 30;
+
+/// A read that the kernel sends back this often has a reason that trying again does not cure.
+constexpr std::uint32_t kMaxRetries = 1000;
+
+std::uint64_t data_of(std::uint32_t index, unsigned step) noexcept {
+  return std::uint64_t{index} << kStepBits | step;
+}
+
+const char* call_of(unsigned step) noexcept {
+  constexpr const char* kCalls[] = {"io_uring read", "io_uring openat", "io_uring read",
+                                    "io_uring close"};
+  return kCalls[step];
+}
+
+/// ECANCELED that nobody asked for: an earlier cancellation of everything met a later read.
+bool is_transient(int error_number) noexcept {
+  return error_number == EAGAIN || error_number == EINTR || error_number == ECANCELED;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<UringBackend>> UringBackend::create(const UringOptions& options) {
+  // Room for the longest chain of every slot, the wake-up and a cancellation: entries never run
+  // out. The kernel makes the completion queue twice as long.
+  const auto entries = std::bit_ceil(static_cast<unsigned>(options.queue_depth * kStepCount + 2));
+  auto ring = UringRing::create(entries, options.defer_taskrun);
+  if (!ring) return ring.error();
+  const bool chains = options.whole_files != WholeFiles::kOpenFirst &&
+                      (*ring)->add_file_slots(static_cast<unsigned>(options.queue_depth));
+  if (options.whole_files == WholeFiles::kChain && !chains) {
+    return Failure{
+        ErrorCode::kUnsupported,
+        fmt::format("uring: a table of {} files can't be had; use Linux 5.19 or newer, or "
+                    "raise the limit of open files (ulimit -n)",
+                    options.queue_depth)};
+  }
+  FileDescriptor wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!wake) {
+    return Failure{ErrorCode::kUnsupported,
+                   fmt::format("uring: {}; raise the limit of open files (ulimit -n)",
+                               errno_text("eventfd", errno))};
+  }
+  return std::unique_ptr<UringBackend>(
+      new UringBackend(*std::move(ring), std::move(wake), chains, options.queue_depth));
+}
+
+UringBackend::UringBackend(std::unique_ptr<UringRing> ring, FileDescriptor wake, bool chains,
+                           std::size_t queue_depth)
+    : ring_(std::move(ring)),
+      wake_(std::move(wake)),
+      chains_(chains),
+      slots_(queue_depth),
+      ready_(queue_depth) {
+  free_.reserve(queue_depth);
+  for (std::size_t i = queue_depth; i > 0; --i) free_.push_back(static_cast<std::uint32_t>(i - 1));
+}
+
+UringBackend::~UringBackend() {
+  cancel_all();
+  while (active() > 0 && enter(1)) reap();
+}
+
+Result<void> UringBackend::register_memory(std::span<std::byte> memory) {
+  return ring_->register_memory(memory);
+}
+
+Result<std::unique_ptr<File>> UringBackend::open(std::string_view uri) { return open_posix(uri); }
+
+/// Binds the ring to this thread, once. False when that failed: no read can be sent then.
+bool UringBackend::begin() noexcept {
+  if (begun_) return begin_error_ == 0;
+  begun_ = true;
+  begin_error_ = ring_->enable();
+  if (begin_error_ == 0) queue_wake();
+  return begin_error_ == 0;
+}
+
+std::size_t UringBackend::submit(std::span<const ReadRequest> requests) noexcept {
+  begin();
+  const std::size_t room = slots_.size() - active() - ready_.size();
+  const std::size_t taken = std::min(requests.size(), room);
+  const std::uint64_t start_ns = reaped_ns_ = now_ns();
+  for (const ReadRequest& request : requests.first(taken)) {
+    const std::uint32_t index = free_.back();
+    free_.pop_back();
+    Slot& slot = slots_[index];
+    slot = Slot{};
+    slot.request = request;
+    slot.start_ns = start_ns;
+    slot.in_use = true;
+    start(index);
+  }
+  flush();
+  return taken;
+}
+
+std::size_t UringBackend::wait(std::span<Completion> out, std::size_t min_count) noexcept {
+  if (begin()) {
+    const std::size_t wanted = std::min({min_count, out.size(), active() + ready_.size()});
+    bool go_on = min_count > 0 || active() == 0 || enter(0);
+    reap();
+    while (go_on && ready_.size() < wanted && !interrupted_.load()) {
+      // A read takes one completion of the kernel or more, so that many can be waited for at once.
+      go_on = enter(static_cast<unsigned>(wanted - ready_.size()));
+      reap();
+    }
+    interrupted_ = false;
+    flush();
+  }
+  const std::size_t count = std::min(out.size(), ready_.size());
+  for (Completion& completion : out.first(count)) completion = ready_.pop();
+  return count;
+}
+
+void UringBackend::cancel_all() noexcept {
+  if (active() == 0) return;
+  for (Slot& slot : slots_) slot.cancelled = slot.in_use;
+  cancelled_count_ = active();
+  queue_cancel();
+  flush();
+}
+
+void UringBackend::interrupt() noexcept {
+  interrupted_ = true;
+  const std::uint64_t one = 1;
+  // Fails only when the counter is full, and then the ring wakes up anyway.
+  [[maybe_unused]] const ssize_t written = write(wake_.get(), &one, sizeof one);
+}
+
+// ---- Queueing ----------------------------------------------------------------------------------
+
+// io_uring_get_sqe() never fails here: create() made room for every entry that can be queued.
+
+void UringBackend::queue_wake() noexcept {
+  io_uring_sqe* entry = io_uring_get_sqe(ring_->get());
+  io_uring_prep_poll_add(entry, wake_.get(), POLLIN);
+  io_uring_sqe_set_data64(entry, kWakeData);
+}
+
+void UringBackend::queue_cancel() noexcept {
+  if (cancel_in_flight_) return;
+  io_uring_sqe* entry = io_uring_get_sqe(ring_->get());
+  io_uring_prep_cancel(entry, nullptr, IORING_ASYNC_CANCEL_ANY | IORING_ASYNC_CANCEL_ALL);
+  io_uring_sqe_set_data64(entry, kCancelData);
+  cancel_in_flight_ = true;
+}
+
+void UringBackend::start(std::uint32_t index) noexcept {
+  Slot& slot = slots_[index];
+  Result<Target> target = target_of(slot.request);
+  if (!target) return finish(index, target.error());
+  slot.target = *target;
+  if (begin_error_ != 0) {
+    return finish(index,
+                  read_failure(slot.target.name, slot.request.offset_bytes,
+                               slot.request.destination.size(), "io_uring_register", begin_error_));
+  }
+  send(index);
+}
+
+/// Sends what the read needs next.
+void UringBackend::send(std::uint32_t index) noexcept {
+  const Slot& slot = slots_[index];
+  if (slot.target.file != nullptr || slot.own) return queue_read(index);
+  const bool fits = slot.request.destination.size() <= kMaxEntryBytes;
+  if (chains_ && fits && !slot.short_chain) return queue_chain(index);
+  open_first(index);
+}
+
+void UringBackend::queue_read(std::uint32_t index) noexcept {
+  Slot& slot = slots_[index];
+  const auto rest = slot.request.destination.subspan(slot.done_bytes);
+  const int fd = slot.own ? slot.own.get() : slot.target.file->fd();
+  io_uring_sqe* entry = io_uring_get_sqe(ring_->get());
+  prepare_read(entry, fd, rest.first(std::min(rest.size(), kMaxEntryBytes)),
+               slot.request.offset_bytes + slot.done_bytes);
+  io_uring_sqe_set_data64(entry, data_of(index, kRead));
+  slot.chain = false;
+  slot.pending = 1;
+}
+
+void UringBackend::prepare_read(io_uring_sqe* entry, int fd, std::span<std::byte> destination,
+                                std::uint64_t offset_bytes) noexcept {
+  const auto size = static_cast<unsigned>(destination.size());
+  const int buffer = ring_->buffer_of(destination);
+  if (buffer < 0) {
+    io_uring_prep_read(entry, fd, destination.data(), size, offset_bytes);
+  } else {
+    io_uring_prep_read_fixed(entry, fd, destination.data(), size, offset_bytes, buffer);
+  }
+}
+
+/// Open, read, look for more, close. The file lives in the slot's place of the ring's table and
+/// never gets a descriptor. A short read breaks a plain link, so the reads are hard-linked: the
+/// close must come in any case. The second read, of one byte, tells the end of the file from a read
+/// that stopped before; without it a disk error in the middle would pass for a short file.
+void UringBackend::queue_chain(std::uint32_t index) noexcept {
+  constexpr std::uint64_t kOn = ~std::uint64_t{0};  // At the file's position, which reads advance.
+  Slot& slot = slots_[index];
+  const int place = static_cast<int>(index);
+  io_uring* ring = ring_->get();
+
+  io_uring_sqe* entry = io_uring_get_sqe(ring);
+  io_uring_prep_openat_direct(entry, AT_FDCWD, slot.request.path, O_RDONLY | O_NOCTTY, 0, index);
+  entry->flags |= IOSQE_IO_LINK;
+  io_uring_sqe_set_data64(entry, data_of(index, kOpen));
+
+  entry = io_uring_get_sqe(ring);
+  prepare_read(entry, place, slot.request.destination, kOn);
+  entry->flags |= IOSQE_FIXED_FILE | IOSQE_IO_HARDLINK;
+  io_uring_sqe_set_data64(entry, data_of(index, kRead));
+
+  entry = io_uring_get_sqe(ring);
+  io_uring_prep_read(entry, place, &slot.probe, 1, kOn);
+  entry->flags |= IOSQE_FIXED_FILE | IOSQE_IO_HARDLINK;
+  io_uring_sqe_set_data64(entry, data_of(index, kProbe));
+
+  entry = io_uring_get_sqe(ring);
+  io_uring_prep_close_direct(entry, index);
+  io_uring_sqe_set_data64(entry, data_of(index, kClose));
+  slot.chain = true;
+  slot.pending = kStepCount;
+}
+
+void UringBackend::open_first(std::uint32_t index) noexcept {
+  Slot& slot = slots_[index];
+  slot.own = open_whole(slot.request.path);
+  // A ring does not wait for a file that is in O_NONBLOCK mode, on some file systems.
+  if (!slot.own || fcntl(slot.own.get(), F_SETFL, 0) != 0) {
+    return finish(index, open_failure(slot.target.name, "openat", errno));
+  }
+  queue_read(index);
+}
+
+void UringBackend::flush() noexcept {
+  // Three times: a kernel without SUBMIT_ALL stops at an entry that fails at once. What is left
+  // goes with the next wait.
+  for (int i = 0; i < 3 && io_uring_sq_ready(ring_->get()) > 0; ++i) io_uring_submit(ring_->get());
+}
+
+// ---- Collecting --------------------------------------------------------------------------------
+
+/// Submits, and waits for `min_count` completions of the kernel or, while reads are being
+/// cancelled, for any. False when this thread may not.
+bool UringBackend::enter(unsigned min_count) noexcept {
+  io_uring* ring = ring_->get();
+  int error = 0;
+  if (min_count == 0) {
+    error = io_uring_submit_and_get_events(ring);
+  } else if (cancelled_count_ == 0) {
+    error = io_uring_submit_and_wait(ring, min_count);
+  } else {
+    // A cancellation ends the step of a chain that it meets, and the next one starts behind its
+    // back: so again, until all are through.
+    queue_cancel();
+    __kernel_timespec pause{0, 2'000'000};
+    io_uring_cqe* first = nullptr;
+    error = io_uring_submit_and_wait_timeout(ring, &first, 1, &pause, nullptr);
+  }
+  if (error == -EEXIST) return false;
+  // EAGAIN, ENOMEM: the kernel is short of memory. Every read is still known to it or to us.
+  const bool is_late = error == -EAGAIN || error == -EBUSY || error == -ENOMEM;
+  if (is_late && min_count > 0) usleep(1000);
+  return true;
+}
+
+void UringBackend::reap() noexcept {
+  io_uring_cqe* entry = nullptr;
+  unsigned head = 0;
+  unsigned count = 0;
+  io_uring_for_each_cqe(ring_->get(), head, entry) {
+    if (count++ == 0) reaped_ns_ = now_ns();
+    handle(entry->user_data, entry->res);
+  }
+  io_uring_cq_advance(ring_->get(), count);
+}
+
+void UringBackend::handle(std::uint64_t user_data, std::int32_t result) noexcept {
+  if (user_data == kWakeData) {
+    std::uint64_t count = 0;
+    [[maybe_unused]] const ssize_t got = read(wake_.get(), &count, sizeof count);
+    return queue_wake();
+  }
+  if (user_data == kCancelData) {
+    cancel_in_flight_ = false;
+    return;
+  }
+  if (user_data == LIBURING_UDATA_TIMEOUT) return;
+  const auto index = static_cast<std::uint32_t>(user_data >> kStepBits);
+  Slot& slot = slots_[index];
+  slot.results[user_data & (kStepCount - 1)] = result;
+  if (--slot.pending > 0) return;
+  slot.chain ? chain_done(index) : read_done(index);
+}
+
+void UringBackend::read_done(std::uint32_t index) noexcept {
+  Slot& slot = slots_[index];
+  const std::int32_t result = slot.results[kRead];
+  if (result < 0) return stopped(index, kRead, -result);
+  slot.done_bytes += static_cast<std::size_t>(result);
+  const std::uint64_t end = slot.request.offset_bytes + slot.done_bytes;
+  const bool at_end =
+      result == 0 || (slot.target.file != nullptr && slot.target.file->size_bytes() == end);
+  if (at_end || slot.done_bytes == slot.request.destination.size()) {
+    return finish(index, slot.done_bytes);
+  }
+  if (slot.cancelled) return stopped(index, kRead, ECANCELED);
+  queue_read(index);
+}
+
+void UringBackend::chain_done(std::uint32_t index) noexcept {
+  Slot& slot = slots_[index];
+  if (slot.results[kOpen] < 0) return stopped(index, kOpen, -slot.results[kOpen]);
+  if (slot.results[kRead] < 0) return stopped(index, kRead, -slot.results[kRead]);
+  const auto bytes = static_cast<std::size_t>(slot.results[kRead]);
+  const bool is_full = bytes == slot.request.destination.size();
+  if (is_full || slot.results[kProbe] == 0) return finish(index, bytes);
+  if (slot.results[kProbe] < 0) {
+    slot.done_bytes = bytes;
+    return stopped(index, kProbe, -slot.results[kProbe]);
+  }
+  // There is more than the first read gave. Again, through a descriptor that stays for as many
+  // reads as it takes.
+  slot.short_chain = true;
+  if (slot.cancelled) return stopped(index, kRead, ECANCELED);
+  send(index);
+}
+
+/// A step gave an error: the read is cancelled, tried again, or failed.
+void UringBackend::stopped(std::uint32_t index, Step step, int error_number) noexcept {
+  Slot& slot = slots_[index];
+  if (is_transient(error_number) && !slot.cancelled && slot.retries < kMaxRetries) {
+    ++slot.retries;
+    if (slot.chain) slot.done_bytes = 0;
+    return send(index);
+  }
+  if (is_transient(error_number) && slot.cancelled) error_number = ECANCELED;
+  if (step == kOpen && error_number != ECANCELED) {
+    return finish(index, open_failure(slot.target.name, call_of(step), error_number));
+  }
+  finish(index, read_failure(slot.target.name, slot.request.offset_bytes,
+                             slot.request.destination.size(), call_of(step), error_number));
+}
+
+void UringBackend::finish(std::uint32_t index, Result<std::size_t> bytes_read) noexcept {
+  Slot& slot = slots_[index];
+  ready_.push({slot.request.user_data, std::move(bytes_read), Path::kPageCache,
+               reaped_ns_ - slot.start_ns});
+  slot.own = FileDescriptor();
+  slot.in_use = false;
+  if (slot.cancelled) --cancelled_count_;
+  free_.push_back(index);
+}
+
+}  // namespace feedrace::storage
