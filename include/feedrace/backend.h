@@ -47,6 +47,8 @@ struct Completion {
 /// Contract, checked for every back end by `storage/backend_contract_test.cc`:
 /// - every accepted request completes exactly once, also after `cancel_all()`;
 /// - completions may come in any order;
+/// - it may be made in any thread; the one that submits first also waits, and is the one that
+///   destroys it while reads are in flight;
 /// - the destructor cancels, then waits: no byte is written after it returns;
 /// - a short read in the middle of a file is continued inside, never handed out.
 class Backend {

@@ -58,8 +58,8 @@ class Dataset {
 };
 
 struct OpenOptions {
-  /// Names of the image field, first found wins. A sample without any is an error that lists the
-  /// fields that there are.
+  /// Names of the image field, first found wins. Samples without any are left out, with a warning that
+  /// counts them; a set with none at all is an error that lists the fields that there are.
   std::vector<std::string> image_fields = {"jpg", "jpeg", "png", "webp"};
   /// Where a shard's label comes from: "cls", "json" (then `label_json_key` names the member), ""
   /// for none. "auto": cls where there is one, else json, else none.

@@ -59,7 +59,8 @@ struct StageStats {
   std::uint64_t item_count = 0;    ///< Samples (io, decode) or batches (consumer).
 };
 
-/// Counters since the loader was made. A snapshot: plain data, safe to keep.
+/// Counters since the loader was made. A snapshot: plain data, safe to keep. What was read ahead and
+/// not delivered yet counts in bytes, reads and stages, not in samples.
 struct Stats {
   double seconds = 0;                                    ///< Since the loader was made.
   std::uint64_t samples = 0;                             ///< Delivered to the consumer, padding excluded.

@@ -28,9 +28,8 @@ namespace {
 bool has_ending(std::string_view path, std::string_view ending) {
   if (path.size() < ending.size()) return false;
   const std::string_view tail = path.substr(path.size() - ending.size());
-  return std::equal(tail.begin(), tail.end(), ending.begin(), [](char a, char b) {
-    return (a >= 'A' && a <= 'Z' ? a - 'A' + 'a' : a) == b;
-  });
+  return std::equal(tail.begin(), tail.end(), ending.begin(),
+                    [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a - 'A' + 'a' : a) == b; });
 }
 
 void check_path(std::string_view entry, const std::string& path, std::uint64_t line) {
@@ -106,7 +105,8 @@ ListEntries parse_jsonl(std::string_view content, const std::string& path) {
     if (!document) fail_line(path, number, document.error().message);
     const auto found = document->is_object() ? document->find("path") : document->end();
     if (found == document->end() || !found->is_string()) {
-      fail_line(path, number, "no member \"path\" that is a text; write {\"path\": ..., \"label\": ...}");
+      fail_line(path, number,
+                "no member \"path\" that is a text; write {\"path\": ..., \"label\": ...}");
     }
     const auto& entry = found->get_ref<const std::string&>();
     check_path(entry, path, number);
@@ -114,8 +114,9 @@ ListEntries parse_jsonl(std::string_view content, const std::string& path) {
     if (!label) fail_line(path, number, label.error().message);
     const bool others_have = !entries.labels.empty();
     if (entries.size() > 0 && label->found != others_have) {
-      fail_line(path, number, others_have ? "no label, though the lines before have one"
-                                          : "a label, though the lines before have none");
+      fail_line(path, number,
+                others_have ? "no label, though the lines before have one"
+                            : "a label, though the lines before have none");
     }
     entries.add(entry);
     if (label->found) entries.labels.push_back(label->value);
@@ -143,7 +144,9 @@ class FileList : public Dataset {
     if (entry.starts_with('/')) return std::string(entry);
     return fmt::format("{}{}{}", folder_, folder_.ends_with('/') ? "" : "/", entry);
   }
-  std::string key(std::uint64_t sample) const override { return std::string(entries_.path(sample)); }
+  std::string key(std::uint64_t sample) const override {
+    return std::string(entries_.path(sample));
+  }
   Result<std::int64_t> label(std::uint64_t sample) const override { return label_of(sample); }
   std::string where(std::uint64_t sample) const override { return printable(path(sample)); }
 
@@ -183,9 +186,10 @@ ListEntries parse_list(std::string_view content, const std::string& path) {
     entries = parse_plain(content, path);
   }
   if (entries.size() == 0) {
-    throw Error(ErrorCode::kCorruptData,
-                fmt::format("{}: no entries in the list ({} bytes); write one path and label a line",
-                            printable(path), content.size()));
+    throw Error(
+        ErrorCode::kCorruptData,
+        fmt::format("{}: no entries in the list ({} bytes); write one path and label a line",
+                    printable(path), content.size()));
   }
   return entries;
 }
@@ -193,8 +197,7 @@ ListEntries parse_list(std::string_view content, const std::string& path) {
 bool FileListFormat::accepts(const std::vector<std::string>& sources) const {
   constexpr std::array<std::string_view, 4> kEndings = {".csv", ".jsonl", ".txt", ".lst"};
   struct stat status{};
-  return sources.size() == 1 && stat(sources[0].c_str(), &status) == 0 &&
-         S_ISREG(status.st_mode) &&
+  return sources.size() == 1 && stat(sources[0].c_str(), &status) == 0 && S_ISREG(status.st_mode) &&
          std::any_of(kEndings.begin(), kEndings.end(),
                      [&](std::string_view ending) { return has_ending(sources[0], ending); });
 }

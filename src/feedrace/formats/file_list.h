@@ -28,9 +28,9 @@ class FileListFormat : public Format {
 
 /// What a list says, as it says it.
 struct ListEntries {
-  std::string paths;                      ///< One behind the other.
-  std::vector<std::uint64_t> begins{0};   ///< One more than there are entries.
-  std::vector<std::int64_t> labels;       ///< Empty when the list has none.
+  std::string paths;                     ///< One behind the other.
+  std::vector<std::uint64_t> begins{0};  ///< One more than there are entries.
+  std::vector<std::int64_t> labels;      ///< Empty when the list has none.
 
   std::uint64_t size() const noexcept { return begins.size() - 1; }
   std::string_view path(std::uint64_t i) const noexcept {
@@ -39,8 +39,8 @@ struct ListEntries {
   void add(std::string_view path);
 };
 
-/// Parses the content of list `path` (which chooses the syntax and stands in messages). Throws Error
-/// kCorruptData with file and line.
+/// Parses the content of list `path` (which chooses the syntax and stands in messages). Throws
+/// Error kCorruptData with file and line.
 ListEntries parse_list(std::string_view content, const std::string& path);
 
 }  // namespace feedrace::formats

@@ -21,7 +21,9 @@ std::vector<std::string> entries_of(std::string_view content, const std::string&
   const ListEntries entries = parse_list(content, path);
   std::vector<std::string> lines;
   for (std::uint64_t i = 0; i < entries.size(); ++i) {
-    lines.push_back(fmt::format("{}={}", entries.path(i), entries.labels.empty() ? "none" : std::to_string(entries.labels[i])));
+    lines.push_back(
+        fmt::format("{}={}", entries.path(i),
+                    entries.labels.empty() ? "none" : std::to_string(entries.labels[i])));
   }
   return lines;
 }
@@ -39,8 +41,10 @@ std::string error_of(std::string_view content, const std::string& path) {
 TEST(FileList, SplitsPlainLinesAtTheLastBlank) {
   EXPECT_THAT(entries_of(" a b.jpg\t 3 \r\n\n\"c\".jpg -1\n#d.jpg 0", "l.txt"),
               ElementsAre(" a b.jpg=3", "\"c\".jpg=-1", "#d.jpg=0"));
-  EXPECT_THAT(error_of("a.jpg 1\n\nb.jpg\n", "l.txt"), HasSubstr("l.txt: line 3: no label behind 'b.jpg'"));
-  EXPECT_THAT(error_of("a.jpg cat\n", "l.lst"), HasSubstr("line 1: label 'cat' is not a whole number"));
+  EXPECT_THAT(error_of("a.jpg 1\n\nb.jpg\n", "l.txt"),
+              HasSubstr("l.txt: line 3: no label behind 'b.jpg'"));
+  EXPECT_THAT(error_of("a.jpg cat\n", "l.lst"),
+              HasSubstr("line 1: label 'cat' is not a whole number"));
   EXPECT_THAT(error_of("\n \n", "l.txt"), HasSubstr("l.txt: no entries"));
   EXPECT_THAT(error_of(" 3\n", "l.txt"), HasSubstr("line 1: no label"));
 }
@@ -53,7 +57,8 @@ TEST(FileList, ReadsCsvByRfc4180) {
 }
 
 TEST(FileList, NamesTheLineOfABadCsvRow) {
-  EXPECT_THAT(error_of("a.jpg,1\n\"x\ny\",2\nb.jpg\n", "l.csv"), HasSubstr("l.csv: line 4: 1 fields where 2"));
+  EXPECT_THAT(error_of("a.jpg,1\n\"x\ny\",2\nb.jpg\n", "l.csv"),
+              HasSubstr("l.csv: line 4: 1 fields where 2"));
   EXPECT_THAT(error_of("a.jpg,1\nb\"x,2\n", "l.csv"), HasSubstr("line 2: a quote inside a field"));
   EXPECT_THAT(error_of("\"a\"b,1\n", "l.csv"), HasSubstr("line 1: text behind the quote"));
   EXPECT_THAT(error_of("a,1\n\"b\n\n", "l.csv"), HasSubstr("line 2: a quote that is never closed"));
@@ -63,21 +68,28 @@ TEST(FileList, NamesTheLineOfABadCsvRow) {
 }
 
 TEST(FileList, ReadsJsonLines) {
-  EXPECT_THAT(entries_of("{\"path\": \"a \\u00e9.jpg\", \"label\": 3, \"x\": []}\r\n\n{\"label\": -1, \"path\": \"b\"}", "l.jsonl"),
+  EXPECT_THAT(entries_of("{\"path\": \"a \\u00e9.jpg\", \"label\": 3, \"x\": []}\r\n\n{\"label\": "
+                         "-1, \"path\": \"b\"}",
+                         "l.jsonl"),
               ElementsAre("a \xc3\xa9.jpg=3", "b=-1"));
-  EXPECT_THAT(entries_of("{\"path\": \"a\"}\n{\"path\": \"b\"}\n", "l.jsonl"), ElementsAre("a=none", "b=none"));
-  EXPECT_THAT(error_of("{\"path\": \"a\"}\n{\"path\": \"b\", \"label\": 1}\n", "l.jsonl"), HasSubstr("line 2: a label, though"));
-  EXPECT_THAT(error_of("{\"path\": \"a\", \"label\": 1}\n{\"path\": \"b\"}\n", "l.jsonl"), HasSubstr("line 2: no label, though"));
+  EXPECT_THAT(entries_of("{\"path\": \"a\"}\n{\"path\": \"b\"}\n", "l.jsonl"),
+              ElementsAre("a=none", "b=none"));
+  EXPECT_THAT(error_of("{\"path\": \"a\"}\n{\"path\": \"b\", \"label\": 1}\n", "l.jsonl"),
+              HasSubstr("line 2: a label, though"));
+  EXPECT_THAT(error_of("{\"path\": \"a\", \"label\": 1}\n{\"path\": \"b\"}\n", "l.jsonl"),
+              HasSubstr("line 2: no label, though"));
   EXPECT_THAT(error_of("{\"path\": 3}\n", "l.jsonl"), HasSubstr("line 1: no member \"path\""));
   EXPECT_THAT(error_of("[]\n", "l.jsonl"), HasSubstr("line 1: no member \"path\""));
-  EXPECT_THAT(error_of("{\"path\": \"a\", \"label\": 1.5}\n", "l.jsonl"), HasSubstr("line 1: JSON member 'label' is '1.5'"));
+  EXPECT_THAT(error_of("{\"path\": \"a\", \"label\": 1.5}\n", "l.jsonl"),
+              HasSubstr("line 1: JSON member 'label' is '1.5'"));
   EXPECT_THAT(error_of("{\n", "l.jsonl"), HasSubstr("line 1: not valid JSON"));
   EXPECT_THAT(error_of("{\"path\": \"a\\u0000b\", \"label\": 1}\n", "l.jsonl"), HasSubstr("NUL"));
 }
 
 TEST(FileList, FindsRelativePathsBesideTheListAndKeepsDoubleLines) {
   const feedrace::testing::TempDir folder;
-  const std::string path = folder.write("lists/l.txt", "\xef\xbb\xbf../x.jpg 1\n/abs.jpg 2\n../x.jpg 1\n");
+  const std::string path =
+      folder.write("lists/l.txt", "\xef\xbb\xbf../x.jpg 1\n/abs.jpg 2\n../x.jpg 1\n");
   const auto list = open_dataset({path});
   EXPECT_EQ(list->size(), 3u);
   EXPECT_EQ(list->path(0), folder / "lists/../x.jpg");

@@ -25,7 +25,8 @@ void Fingerprint::add_bytes(std::string_view bytes) noexcept {
 }
 
 void Fingerprint::add_number(std::uint64_t value) noexcept {
-  static_assert(std::endian::native == std::endian::little, "fingerprints are of little-endian bytes");
+  static_assert(std::endian::native == std::endian::little,
+                "fingerprints are of little-endian bytes");
   XXH3_64bits_update(state_.get(), &value, sizeof(value));
 }
 

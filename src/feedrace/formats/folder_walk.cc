@@ -21,9 +21,11 @@
 namespace feedrace::formats {
 namespace {
 
-constexpr std::string_view kInRoot = "images beside the class folders left out, as they have no class";
+constexpr std::string_view kInRoot =
+    "images beside the class folders left out, as they have no class";
 constexpr std::string_view kDangling = "links to nothing left out";
-constexpr std::string_view kNoFile = "left out, as they are no regular files (pipe, socket or device)";
+constexpr std::string_view kNoFile =
+    "left out, as they are no regular files (pipe, socket or device)";
 constexpr std::string_view kTooLong = "left out, as their path is longer than the system opens";
 constexpr std::string_view kLoop = "links to a folder above left out";
 
@@ -78,9 +80,9 @@ class Walk {
   };
 
   void unreadable(const std::string& path, int error_number) {
-    out_.findings.add(
-        fmt::format("folders left out, as they cannot be read ({})", errno_text("open", error_number)),
-        path);
+    out_.findings.add(fmt::format("folders left out, as they cannot be read ({})",
+                                  errno_text("open", error_number)),
+                      path);
   }
 
   void enter(int parent, const char* name, const std::string& path) {

@@ -39,10 +39,11 @@ std::string local_path(const std::string& source) {
     }
   }
   if (sources.size() > 1) {
-    throw Error(ErrorCode::kInvalidArgument,
-                fmt::format("{} and {} more: several sources must all be .tar shards; give one folder "
-                            "or one list, or only shards",
-                            printable(first), sources.size() - 1));
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        fmt::format("{} and {} more: several sources must all be .tar shards; give one folder "
+                    "or one list, or only shards",
+                    printable(first), sources.size() - 1));
   }
   throw Error(ErrorCode::kInvalidArgument,
               fmt::format("{}: neither a folder, a .tar shard, nor a list (.csv .jsonl .txt .lst); "
@@ -54,7 +55,8 @@ std::string local_path(const std::string& source) {
 
 std::unique_ptr<Dataset> open_dataset(const std::vector<std::string>& sources,
                                       const OpenOptions& options) {
-  if (sources.empty()) throw Error(ErrorCode::kInvalidArgument, "no source given; name the data set");
+  if (sources.empty())
+    throw Error(ErrorCode::kInvalidArgument, "no source given; name the data set");
   std::vector<std::string> paths;
   for (const std::string& source : sources) paths.push_back(local_path(source));
   // Tried in this order: a folder with shards in it is shards, any other an image folder.

@@ -86,13 +86,16 @@ std::string joined(const std::vector<std::string>& lines) {
 }
 
 /// Checks a result against every answer that the case allows.
-void expect_samples(const json& expect, const Lines& found, const std::vector<std::string>& warnings) {
+void expect_samples(const json& expect, const Lines& found,
+                    const std::vector<std::string>& warnings) {
   std::vector<Lines> fair = {expected_samples(expect.at("samples"), expect)};
   for (const json& other : expect.value("alternatives", json::array())) {
     fair.push_back(expected_samples(other.at("samples"), expect));
   }
   EXPECT_TRUE(std::find(fair.begin(), fair.end(), found) != fair.end())
-      << "found:\n" << joined(found) << "expected:\n" << joined(fair[0]);
+      << "found:\n"
+      << joined(found) << "expected:\n"
+      << joined(fair[0]);
   for (const json& name : expect.value("must_be_reported", json::array())) {
     EXPECT_TRUE(is_reported(warnings, name.get<std::string>())) << joined(warnings);
   }
@@ -154,8 +157,8 @@ TEST(FormatsCases, ASampleWithoutItsLabelIsNamedAndNeverTakesTheNextOne) {
     const json& expect = one.at("expect");
     if (!one.contains("incomplete_keys") && !expect.contains("incomplete_keys")) continue;
     const auto set = open_dataset({lay_out(one, folder / "in")});
-    const json& incomplete = one.contains("incomplete_keys") ? one.at("incomplete_keys")
-                                                             : expect.at("incomplete_keys");
+    const json& incomplete =
+        one.contains("incomplete_keys") ? one.at("incomplete_keys") : expect.at("incomplete_keys");
     ASSERT_EQ(set->size(), 4u);
     for (std::uint64_t i = 0; i < set->size(); ++i) {
       const bool is_incomplete = incomplete.at(0).get<std::string>() == set->key(i);
@@ -188,7 +191,8 @@ TEST(FormatsCases, SetsOfShardsKeepTheirBorders) {
     std::vector<std::string> lines;
     for (std::uint64_t i = 0; i < set->entry_count(); ++i) {
       std::string fields;
-      for (const auto& field : set->fields(i)) fields += (fields.empty() ? "" : ",") + std::string(field.name);
+      for (const auto& field : set->fields(i))
+        fields += (fields.empty() ? "" : ",") + std::string(field.name);
       lines.push_back(fmt::format("{}:{}{{{}}}", base_name(set->shards()[set->entry_shard(i)]),
                                   set->entry_key(i), fields));
       if (expect.contains("keys")) {
@@ -275,8 +279,8 @@ void check_member_label(const json& one, const std::string& field) {
   const std::string content =
       feedrace::testing::read_file(testing::cases_folder() + one.at("file").get<std::string>());
   const TempDir folder;
-  const std::string path =
-      folder.write("labels.tar", testing::TarText().add("k.jpg", "x").add("k." + field, content).end().text());
+  const std::string path = folder.write(
+      "labels.tar", testing::TarText().add("k.jpg", "x").add("k." + field, content).end().text());
   const auto set = open_dataset({path});
   const Result<std::int64_t> label = set->label(0);
   const auto outcome = expect.at("outcome").get<std::string>();
@@ -308,7 +312,8 @@ void check_list(const json& one) {
     const auto list = open_dataset({path});
     EXPECT_EQ(expect.at("outcome"), "ok");
     std::vector<std::pair<std::string, std::int64_t>> found;
-    for (std::uint64_t i = 0; i < list->size(); ++i) found.emplace_back(list->key(i), *list->label(i));
+    for (std::uint64_t i = 0; i < list->size(); ++i)
+      found.emplace_back(list->key(i), *list->label(i));
     EXPECT_EQ(found, expected_files(expect.at("entries")));
     EXPECT_EQ(list->path(0), folder_of(path) + "/" + list->key(0));
   } catch (const Error& error) {

@@ -118,9 +118,9 @@ std::unique_ptr<Dataset> ImageFolderFormat::open(const std::vector<std::string>&
   const std::size_t file_count = listing.file_count;
   auto folder = std::make_unique<ImageFolder>(root, std::move(listing), std::move(classes));
   if (folder->size() != 0) return folder;
-  std::string message = fmt::format(
-      "{}: no images in class folders: found {} folders and {} files directly under it",
-      printable(root), class_count, file_count);
+  std::string message =
+      fmt::format("{}: no images in class folders: found {} folders and {} files directly under it",
+                  printable(root), class_count, file_count);
   if (!folder->warnings().empty()) {
     message += fmt::format(" ({})", fmt::join(folder->warnings(), "; "));
   }

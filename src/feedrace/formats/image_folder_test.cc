@@ -22,10 +22,10 @@ namespace feedrace::formats {
 namespace {
 
 namespace fs = std::filesystem;
+using feedrace::testing::TempDir;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using feedrace::testing::TempDir;
 
 std::vector<std::string> keys_of(const Dataset& set) {
   std::vector<std::string> keys;
@@ -35,12 +35,13 @@ std::vector<std::string> keys_of(const Dataset& set) {
 
 TEST(ImageFolder, OrdersByFolderThenNameAsTorchvisionDoes) {
   const TempDir folder;
-  for (const char* name : {"a/z.jpg", "a/b/1.jpg", "a/b-c/1.jpg", "a/b/d/1.jpg", "a/B.jpg", "Z/1.jpg"}) {
+  for (const char* name :
+       {"a/z.jpg", "a/b/1.jpg", "a/b-c/1.jpg", "a/b/d/1.jpg", "a/B.jpg", "Z/1.jpg"}) {
     folder.write(name, "");
   }
   const auto set = open_dataset({folder.path()});
-  EXPECT_THAT(keys_of(*set), ElementsAre("Z/1.jpg", "a/B.jpg", "a/z.jpg", "a/b/1.jpg", "a/b-c/1.jpg",
-                                         "a/b/d/1.jpg"));
+  EXPECT_THAT(keys_of(*set), ElementsAre("Z/1.jpg", "a/B.jpg", "a/z.jpg", "a/b/1.jpg",
+                                         "a/b-c/1.jpg", "a/b/d/1.jpg"));
   EXPECT_THAT(set->classes(), ElementsAre("Z", "a"));
 }
 
@@ -81,8 +82,12 @@ TEST(ImageFolder, ReportsWhatItLeavesOut) {
   const auto set = open_dataset({folder.path()});
   EXPECT_THAT(keys_of(*set), ElementsAre("a/1.jpg"));
   EXPECT_THAT(set->warnings(), Contains(HasSubstr("no class: top.png (1 in all)")));
-  EXPECT_THAT(set->warnings(), Contains(HasSubstr("links to nothing left out: dangling, a/dangling.jpg (2 in all)")));
-  EXPECT_THAT(set->warnings(), Contains(HasSubstr("no regular files (pipe, socket or device): a/pipe.jpg (1 in all)")));
+  EXPECT_THAT(
+      set->warnings(),
+      Contains(HasSubstr("links to nothing left out: dangling, a/dangling.jpg (2 in all)")));
+  EXPECT_THAT(
+      set->warnings(),
+      Contains(HasSubstr("no regular files (pipe, socket or device): a/pipe.jpg (1 in all)")));
   EXPECT_THAT(set->warnings(), Contains(HasSubstr("links to a folder above left out: a/up")));
   EXPECT_EQ(set->warnings().size(), 4u);
 }
@@ -98,7 +103,8 @@ TEST(ImageFolder, KeepsTheNumberOfAFolderThatCannotBeRead) {
     EXPECT_THAT(set->classes(), ElementsAre("a", "b"));
     EXPECT_THAT(keys_of(*set), ElementsAre("b/1.jpg"));
     EXPECT_EQ(*set->label(0), 1);
-    EXPECT_THAT(set->warnings(), Contains(HasSubstr("cannot be read (open: Permission denied): a")));
+    EXPECT_THAT(set->warnings(),
+                Contains(HasSubstr("cannot be read (open: Permission denied): a")));
   }));
   chmod((folder / "root/a").c_str(), 0700);
 }
@@ -136,8 +142,10 @@ TEST(ImageFolder, RefusesALabelFileInsteadOfIgnoringIt) {
 }
 
 TEST(HasImageEnding, LooksAtTheLastEndingInAnyCase) {
-  for (const char* name : {"a.jpg", "a.JPEG", "a.b.Png", "a.weBP", ".jpg"}) EXPECT_TRUE(has_image_ending(name)) << name;
-  for (const char* name : {"a.jpgx", "a.jpg.txt", "jpg", "a.gif", "", "ajpg"}) EXPECT_FALSE(has_image_ending(name)) << name;
+  for (const char* name : {"a.jpg", "a.JPEG", "a.b.Png", "a.weBP", ".jpg"})
+    EXPECT_TRUE(has_image_ending(name)) << name;
+  for (const char* name : {"a.jpgx", "a.jpg.txt", "jpg", "a.gif", "", "ajpg"})
+    EXPECT_FALSE(has_image_ending(name)) << name;
 }
 
 }  // namespace

@@ -45,7 +45,8 @@ json findings_to_json(const Findings& findings) {
 Findings findings_from_json(const json& kinds) {
   Findings findings;
   for (const json& value : kinds) {
-    Findings::Kind kind{value.at("what").get<std::string>(), value.at("count").get<std::uint64_t>(), {}};
+    Findings::Kind kind{
+        value.at("what").get<std::string>(), value.at("count").get<std::uint64_t>(), {}};
     for (const json& name : value.at("names")) kind.names.push_back(name_from_json(name));
     findings.add_kind(std::move(kind));
   }
@@ -53,12 +54,9 @@ Findings findings_from_json(const json& kinds) {
 }
 
 json shard_to_json(const IndexMeta::Shard& shard) {
-  json value = {{"name", name_to_json(shard.name)},
-                {"size", shard.identity.size_bytes},
-                {"mtime_ns", shard.identity.mtime_ns},
-                {"hash", shard.identity.hash},
-                {"samples", shard.sample_count},
-                {"members", shard.member_count}};
+  json value = {{"name", name_to_json(shard.name)},    {"size", shard.identity.size_bytes},
+                {"mtime_ns", shard.identity.mtime_ns}, {"hash", shard.identity.hash},
+                {"samples", shard.sample_count},       {"members", shard.member_count}};
   if (!shard.findings.empty()) value["findings"] = findings_to_json(shard.findings);
   return value;
 }

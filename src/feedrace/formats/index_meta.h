@@ -30,7 +30,8 @@ struct IndexMeta {
   std::vector<std::string> fields;
   std::uint64_t sample_count = 0;  ///< All samples.
   std::uint64_t member_count = 0;
-  std::uint64_t image_count = 0;   ///< Samples that have an image; if fewer, `image_samples.npy` lists them.
+  std::uint64_t image_count =
+      0;  ///< Samples that have an image; if fewer, `image_samples.npy` lists them.
   std::uint64_t labelled_count = 0;
   std::uint64_t bad_label_count = 0;
   std::uint64_t unlabelled_count = 0;  ///< Of samples with an image.

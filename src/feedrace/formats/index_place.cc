@@ -59,7 +59,8 @@ std::string index_name(const std::vector<std::string>& sources, std::string_view
   std::string stem = plain_stem(base);
   if (stem != base || sources.size() > 1 || !options.empty()) {
     std::string all(options);
-    for (const std::string& one : sources) all += '\0' + one.substr(sources.size() > 1 ? 0 : one.rfind('/') + 1);
+    for (const std::string& one : sources)
+      all += '\0' + one.substr(sources.size() > 1 ? 0 : one.rfind('/') + 1);
     stem += "-" + hash_text(all).substr(0, 8);
   }
   return stem + std::string(kEnding);

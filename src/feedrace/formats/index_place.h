@@ -22,17 +22,20 @@ std::string index_name(const std::vector<std::string>& sources, std::string_view
 /// $TMPDIR/feedrace-<uid>.
 std::vector<std::string> cache_candidates(const std::string& cache_dir);
 
-/// True when indexes in cache folder `path` may be trusted: it is ours and nobody else may write to it.
+/// True when indexes in cache folder `path` may be trusted: it is ours and nobody else may write to
+/// it.
 bool is_own_folder(const std::string& path) noexcept;
 
-/// The first of the candidates that can be written to, made if absent. Failure: kIo, of the last one.
+/// The first of the candidates that can be written to, made if absent. Failure: kIo, of the last
+/// one.
 Result<std::string> make_cache_folder(const std::string& cache_dir);
 
 /// A new index on its way into a folder: written under a name of its own, then put in place as a
 /// whole. Until then, and if it is dropped, nothing of it is seen under the final name.
 class PendingIndex {
  public:
-  /// Also removes what builds that died left behind. Failure: kIo (read-only, permission, disk full).
+  /// Also removes what builds that died left behind. Failure: kIo (read-only, permission, disk
+  /// full).
   static Result<std::unique_ptr<PendingIndex>> create(const std::string& folder,
                                                       const std::string& name);
   ~PendingIndex();

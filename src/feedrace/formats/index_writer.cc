@@ -39,9 +39,9 @@ IndexWriter::IndexWriter(IndexFiles& files, std::string options,
 
 Result<void> IndexWriter::open_columns() {
   constexpr std::array<ColumnType, kColumnCount> kColumns = {
-      columns::kShard, columns::kLabel, columns::kLabelState, columns::kFirstMember,
-      columns::kKeyBegin, columns::kKeys, columns::kField, columns::kOffset, columns::kSize,
-      columns::kImageSamples};
+      columns::kShard,    columns::kLabel,       columns::kLabelState, columns::kFirstMember,
+      columns::kKeyBegin, columns::kKeys,        columns::kField,      columns::kOffset,
+      columns::kSize,     columns::kImageSamples};
   for (const ColumnType& column : kColumns) {
     const std::string name = fmt::format("{}.npy", column.name);
     Result<Fd> fd = files_.create(name);
@@ -60,10 +60,11 @@ Result<std::vector<std::uint16_t>> IndexWriter::number_fields(const ShardScan& s
     const std::size_t count = meta_.fields.size();
     const auto [at, is_new] = field_numbers_.try_emplace(field, static_cast<std::uint16_t>(count));
     if (is_new && count > std::numeric_limits<std::uint16_t>::max()) {
-      return Failure{ErrorCode::kInvalidArgument,
-                     fmt::format("more than 65,535 different fields in the set, the last '{}': a key "
-                                 "ends at the first dot of the name; pack with no dots in keys",
-                                 printable(field))};
+      return Failure{
+          ErrorCode::kInvalidArgument,
+          fmt::format("more than 65,535 different fields in the set, the last '{}': a key "
+                      "ends at the first dot of the name; pack with no dots in keys",
+                      printable(field))};
     }
     if (is_new) meta_.fields.push_back(field);
     numbers.push_back(at->second);
@@ -159,7 +160,8 @@ Result<void> IndexWriter::finish() {
   const int meta_fd = fd->get();
   const std::string text = meta_.to_json();
   if (Result<void> put = write_at(meta_fd, files_.path(kMetaFile), 0, text); !put) return put;
-  // Side by side: the file system commits them together, instead of each waiting for the one before.
+  // Side by side: the file system commits them together, instead of each waiting for the one
+  // before.
   std::vector<int> fds = {meta_fd};
   for (const NpyWriter& column : columns_) fds.push_back(column.fd());
   std::atomic<int> error_number = 0;
@@ -172,8 +174,8 @@ Result<void> IndexWriter::finish() {
 
 namespace {
 
-/// Shards as they are scanned on other threads, handed out in order. Threads run ahead of the writer
-/// by a bounded number, so that memory does not grow with the set.
+/// Shards as they are scanned on other threads, handed out in order. Threads run ahead of the
+/// writer by a bounded number, so that memory does not grow with the set.
 class OrderedScans {
  public:
   explicit OrderedScans(const IndexBuild& build) : build_(build), slots_(build.paths.size()) {
@@ -262,9 +264,9 @@ Result<void> build_index(const IndexBuild& build, IndexFiles& files, bool& write
   }
   if (!failures.empty()) {
     if (failures.size() > 1) {
-      failures[0].message += fmt::format(" (and {} more of {} shards, the next: {})",
-                                         failures.size() - 1, build.paths.size(),
-                                         failures[1].message);
+      failures[0].message +=
+          fmt::format(" (and {} more of {} shards, the next: {})", failures.size() - 1,
+                      build.paths.size(), failures[1].message);
     }
     return failures[0];
   }

@@ -31,8 +31,19 @@ class IndexWriter {
   Result<void> finish();
 
  private:
-  enum Column { kShard, kLabel, kLabelState, kFirstMember, kKeyBegin, kKeys, kField, kOffset, kSize,
-                kImageSamples, kColumnCount };
+  enum Column {
+    kShard,
+    kLabel,
+    kLabelState,
+    kFirstMember,
+    kKeyBegin,
+    kKeys,
+    kField,
+    kOffset,
+    kSize,
+    kImageSamples,
+    kColumnCount
+  };
 
   IndexWriter(IndexFiles& files, std::string options, std::vector<std::string> image_fields);
   Result<void> open_columns();

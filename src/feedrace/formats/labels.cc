@@ -64,7 +64,8 @@ Result<std::int64_t> parse_label(std::string_view text) {
   if (digits.size() > 1 && digits[0] == '+' && digits[1] != '-') digits.remove_prefix(1);
   std::int64_t value = 0;
   const auto [stop, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  if (error == std::errc::result_out_of_range) return bad_label(text, "out of the range of 64 bits");
+  if (error == std::errc::result_out_of_range)
+    return bad_label(text, "out of the range of 64 bits");
   if (error != std::errc() || stop != digits.data() + digits.size()) {
     return bad_label(text, "not a whole number");
   }
@@ -95,9 +96,9 @@ Result<JsonLabel> parse_json_label(std::string_view text, const std::string& key
   const auto member = document->find(key);
   if (member == document->end()) return JsonLabel{};
   const bool is_integer = member->is_number_integer();
-  const bool too_large = member->is_number_unsigned() &&
-                         member->get<std::uint64_t>() >
-                             std::uint64_t{std::numeric_limits<std::int64_t>::max()};
+  const bool too_large =
+      member->is_number_unsigned() &&
+      member->get<std::uint64_t>() > std::uint64_t{std::numeric_limits<std::int64_t>::max()};
   if (!is_integer || too_large) {
     const auto replace = nlohmann::json::error_handler_t::replace;
     return Failure{ErrorCode::kCorruptData,

@@ -21,8 +21,8 @@ Result<std::int64_t> parse_label(std::string_view text);
 /// Nesting that a JSON text may have. Labels are flat; deeper text is an attack or a mistake.
 inline constexpr std::size_t kMaxJsonDepth = 256;
 
-/// One JSON document (RFC 8259; a byte order mark is passed over) of at most `kMaxJsonDepth` levels.
-/// Failure: kCorruptData, one line, without a place.
+/// One JSON document (RFC 8259; a byte order mark is passed over) of at most `kMaxJsonDepth`
+/// levels. Failure: kCorruptData, one line, without a place.
 Result<nlohmann::json> parse_json(std::string_view text);
 
 /// What a JSON member says about its sample's label.

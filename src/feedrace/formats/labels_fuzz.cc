@@ -51,7 +51,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       break;
     }
     case 'b':
-      if (text.size() < 64 && text.find("..") == std::string_view::npos) check(!expand_braces(text).empty());
+      if (text.size() < 64 && text.find("..") == std::string_view::npos)
+        check(!expand_braces(text).empty());
       break;
     default: {
       const auto label = parse_json_label(text, "label");

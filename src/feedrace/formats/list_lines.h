@@ -17,9 +17,9 @@ std::string read_list_file(const std::string& path);
 void for_each_line(std::string_view content, const std::string& path,
                    const std::function<void(std::string_view, std::uint64_t)>& take);
 
-/// Takes "path label" apart at the last blank or tab. Blanks inside and in front of the path are part
-/// of it; those between path and label and behind the label are not. Throws Error kCorruptData, which names file and line: no label, or not a whole
-/// number.
+/// Takes "path label" apart at the last blank or tab. Blanks inside and in front of the path are
+/// part of it; those between path and label and behind the label are not. Throws Error
+/// kCorruptData, which names file and line: no label, or not a whole number.
 std::pair<std::string_view, std::int64_t> split_list_line(std::string_view line,
                                                           const std::string& path,
                                                           std::uint64_t number);

@@ -33,7 +33,8 @@ std::optional<std::uint64_t> parse_shape(std::string_view dictionary, std::strin
   const char* end = dictionary.data() + dictionary.size();
   std::uint64_t count = 0;
   const auto [stop, error] = std::from_chars(dictionary.data() + at + kShape.size(), end, count);
-  if (error != std::errc() || end - stop < 2 || stop[0] != ',' || stop[1] != ')') return std::nullopt;
+  if (error != std::errc() || end - stop < 2 || stop[0] != ',' || stop[1] != ')')
+    return std::nullopt;
   return count;
 }
 

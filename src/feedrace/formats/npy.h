@@ -39,7 +39,8 @@ class NpyWriter {
   template <typename T>
   Result<void> append(std::span<const T> values) {
     count_ += values.size();
-    return append(std::string_view(reinterpret_cast<const char*>(values.data()), values.size_bytes()));
+    return append(
+        std::string_view(reinterpret_cast<const char*>(values.data()), values.size_bytes()));
   }
   /// Writes what is left and the header. Nothing may be appended after it.
   Result<void> finish();

@@ -45,8 +45,7 @@ Result<std::size_t> read_at(int fd, const std::string& path, std::uint64_t offse
 Result<void> write_at(int fd, const std::string& path, std::uint64_t offset_bytes,
                       std::string_view bytes) {
   while (!bytes.empty()) {
-    const ssize_t put =
-        pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset_bytes));
+    const ssize_t put = pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset_bytes));
     if (put < 0 && errno == EINTR) continue;
     if (put < 0) return system_failure(path, "write", errno);
     offset_bytes += static_cast<std::uint64_t>(put);

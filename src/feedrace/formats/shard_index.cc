@@ -22,8 +22,8 @@ Result<std::string> read_meta(const IndexFiles& files) {
   if (fstat(fd->get(), &status) != 0) return system_failure(files.path(kMetaFile), "stat", errno);
   const auto bytes = static_cast<std::uint64_t>(status.st_size);
   if (bytes > kMaxMetaBytes) {
-    return Failure{ErrorCode::kCorruptData,
-                   fmt::format("{}: {} bytes are too many for an index", files.path(kMetaFile), bytes)};
+    return Failure{ErrorCode::kCorruptData, fmt::format("{}: {} bytes are too many for an index",
+                                                        files.path(kMetaFile), bytes)};
   }
   std::string text(static_cast<std::size_t>(bytes), '\0');
   const Result<std::size_t> got = read_at(fd->get(), files.path(kMetaFile), 0, text);

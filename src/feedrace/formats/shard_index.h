@@ -61,9 +61,13 @@ class ShardIndex {
 
   /// The sample that is number `image` among those with an image.
   std::uint64_t sample_of_image(std::uint64_t image) const noexcept;
-  std::uint32_t shard(std::uint64_t sample) const noexcept { return at<std::uint32_t>(shard_, sample); }
+  std::uint32_t shard(std::uint64_t sample) const noexcept {
+    return at<std::uint32_t>(shard_, sample);
+  }
   std::string_view key(std::uint64_t sample) const noexcept;
-  std::int64_t label(std::uint64_t sample) const noexcept { return at<std::int64_t>(label_, sample); }
+  std::int64_t label(std::uint64_t sample) const noexcept {
+    return at<std::int64_t>(label_, sample);
+  }
   LabelState label_state(std::uint64_t sample) const noexcept;
 
   /// Numbers of a sample's members: [first, second).

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any files as a stored index. The input is a chain of files: a name's number, a size (3 bytes, little
-// endian), that many bytes. Files that the input does not name are those of a good index.
+// Any files as a stored index. The input is a chain of files: a name's number, a size (3 bytes,
+// little endian), that many bytes. Files that the input does not name are those of a good index.
 
 #include <cstdint>
 #include <cstdlib>
@@ -17,9 +17,9 @@ namespace {
 
 using namespace feedrace::formats;
 
-constexpr const char* kNames[] = {"meta.json",        "shard.npy", "label.npy",  "label_state.npy",
-                                  "first_member.npy", "key_begin.npy", "keys.npy", "field.npy",
-                                  "offset.npy",       "size.npy",  "image_samples.npy"};
+constexpr const char* kNames[] = {
+    "meta.json", "shard.npy", "label.npy",  "label_state.npy", "first_member.npy", "key_begin.npy",
+    "keys.npy",  "field.npy", "offset.npy", "size.npy",        "image_samples.npy"};
 constexpr std::size_t kNameCount = std::size(kNames);
 
 void check(bool holds) {
@@ -74,7 +74,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::vector<std::string> contents = good;
   std::string_view rest(reinterpret_cast<const char*>(data), size);
   while (rest.size() >= 4) {
-    const auto byte = [&](std::size_t i) { return std::size_t{static_cast<std::uint8_t>(rest[i])}; };
+    const auto byte = [&](std::size_t i) {
+      return std::size_t{static_cast<std::uint8_t>(rest[i])};
+    };
     const std::size_t length = byte(1) | byte(2) << 8 | byte(3) << 16;
     contents[byte(0) % kNameCount] = rest.substr(4, length);
     rest.remove_prefix(std::min(rest.size(), 4 + length));

@@ -17,7 +17,6 @@
 
 #include "feedrace/core/cores.h"
 #include "feedrace/formats/index_place.h"
-#include "feedrace/formats/index_writer.h"
 #include "feedrace/formats/test_tar.h"
 #include "feedrace/formats/webdataset.h"
 #include "feedrace/testing/temp_dir.h"
@@ -26,12 +25,12 @@ namespace feedrace::formats {
 namespace {
 
 namespace fs = std::filesystem;
+using feedrace::testing::TempDir;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
-using feedrace::testing::TempDir;
 using testing::TarText;
 
 /// A shard with samples KEY0, KEY1, ...: an image of 10 + i bytes and the label i.
@@ -96,13 +95,15 @@ TEST(ShardIndex, IsTheSameForAnyNumberOfThreads) {
   std::vector<std::string> bytes;
   for (const std::size_t threads : {1u, 2u, 8u}) {
     const TempDir folder;
-    for (int i = 0; i < 20; ++i) folder.write(fmt::format("{:02}.tar", i), shard(fmt::format("k{}_", i), i));
+    for (int i = 0; i < 20; ++i)
+      folder.write(fmt::format("{:02}.tar", i), shard(fmt::format("k{}_", i), i));
     OpenOptions options;
     options.thread_count = threads;
     open_shards({folder.path()}, options);
     std::string all;
     for (const std::string& name : names_in(folder.path() / "shards.frindex")) {
-      if (name != "meta.json") all += feedrace::testing::read_file(folder.path() / "shards.frindex" / name);
+      if (name != "meta.json")
+        all += feedrace::testing::read_file(folder.path() / "shards.frindex" / name);
     }
     bytes.push_back(all);
   }
@@ -144,7 +145,8 @@ TEST(ShardIndex, DoesNotReadUnchangedShardsAgain) {
   EXPECT_THAT(keys_of(*open_shards({folder.path()})), ElementsAre("a0", "a1", "b0", "b1", "c0"));
   OpenOptions anew;
   anew.rebuild_index = true;
-  EXPECT_THAT(keys_of(*open_shards({folder.path()}, anew)), ElementsAre("z0", "z1", "b0", "b1", "c0"));
+  EXPECT_THAT(keys_of(*open_shards({folder.path()}, anew)),
+              ElementsAre("z0", "z1", "b0", "b1", "c0"));
 }
 
 TEST(ShardIndex, SeesALabelThatWasPutRightInTheMiddleOfAShard) {
@@ -152,7 +154,13 @@ TEST(ShardIndex, SeesALabelThatWasPutRightInTheMiddleOfAShard) {
   // Head and tail are the same before and after; only the time tells.
   const auto write = [&](const char* label) {
     const std::string large(100'000, 'x');
-    return folder.write("a.tar", TarText().add("1.jpg", large).add("2.jpg", "x").add("2.cls", label).add("3.jpg", large).end().text());
+    return folder.write("a.tar", TarText()
+                                     .add("1.jpg", large)
+                                     .add("2.jpg", "x")
+                                     .add("2.cls", label)
+                                     .add("3.jpg", large)
+                                     .end()
+                                     .text());
   };
   const std::string path = write("4");
   const auto time = fs::last_write_time(path);
@@ -166,7 +174,9 @@ TEST(ShardIndex, SeesALabelThatWasPutRightInTheMiddleOfAShard) {
 
 TEST(ShardIndex, KeepsIndexesOfDifferentOptionsApart) {
   const TempDir folder;
-  folder.write("a.tar", TarText().add("k.jpg", "x").add("k.cls", "1").add("k.json", "{\"label\": 2}").end().text());
+  folder.write(
+      "a.tar",
+      TarText().add("k.jpg", "x").add("k.cls", "1").add("k.json", "{\"label\": 2}").end().text());
   OpenOptions json;
   json.label_field = "json";
   for (int i = 0; i < 2; ++i) {
@@ -180,7 +190,9 @@ TEST(ShardIndex, CarriesWarningsOfTheShardsInItself) {
   const TempDir folder;
   folder.write("a.tar", TarText().add("k.jpg", "x").add("l.jpg", "", {.type = '2'}).text());
   const std::vector<std::string> first = open_shards({folder.path()})->warnings();
-  EXPECT_THAT(first, Contains(HasSubstr("link members left out, as a link has no data of its own: a.tar l.jpg")));
+  EXPECT_THAT(
+      first,
+      Contains(HasSubstr("link members left out, as a link has no data of its own: a.tar l.jpg")));
   EXPECT_THAT(first, Contains(HasSubstr("end mark missing")));
   EXPECT_EQ(open_shards({folder.path()})->warnings(), first);
 }
@@ -208,7 +220,8 @@ TEST(ShardIndex, FallsBackToTheCacheFolderAndThenToMemory) {
 
 TEST(ShardIndex, IsMadeByTwoProcessesAtOnceWithoutHarm) {
   const TempDir folder;
-  for (int i = 0; i < 8; ++i) folder.write(fmt::format("{}.tar", i), shard(fmt::format("k{}_", i), 20));
+  for (int i = 0; i < 8; ++i)
+    folder.write(fmt::format("{}.tar", i), shard(fmt::format("k{}_", i), 20));
   std::vector<pid_t> children;
   for (int i = 0; i < 6; ++i) {
     const pid_t child = fork();
@@ -251,7 +264,8 @@ TEST(ShardIndex, IsMadeAnewWhenItIsDamaged) {
     open_shards({folder.path()});
     const fs::path file = folder.path() / "shards.frindex" / column;
     fs::resize_file(file, fs::file_size(file) - 2);
-    EXPECT_THAT(index_error(folder.path() / "shards.frindex"), HasSubstr(column == std::string("meta.json") ? "meta.json" : column));
+    EXPECT_THAT(index_error(folder.path() / "shards.frindex"),
+                HasSubstr(column == std::string("meta.json") ? "meta.json" : column));
     EXPECT_THAT(keys_of(*open_shards({folder.path()})), ElementsAre("a0", "a1")) << column;
     EXPECT_EQ(index_error(folder.path() / "shards.frindex"), "") << column;
   }
@@ -304,30 +318,38 @@ assert load("offset").dtype == numpy.uint64 and load("offset").offset % 64 == 0
   EXPECT_EQ(std::system(fmt::format("python3 {} {}", script, folder.path().native()).c_str()), 0);
 }
 
-TEST(ShardIndex, OpensWithoutMemoryOfItsOwnForEachSample) {
-  // Made directly: packing shards of this size would take longer than all other tests.
-  constexpr std::size_t kSamples = 2'000'000;
+/// A column of zeros but for its last value; takes no room on the disk.
+void write_sparse_column(const TempDir& folder, const ColumnType& column, std::uint64_t count,
+                         std::size_t value_bytes, std::uint64_t last = 0) {
+  const std::string path =
+      folder.write(fmt::format("{}.npy", column.name), npy_header(column.type, count));
+  fs::resize_file(path, kNpyHeaderBytes + count * value_bytes);
+  if (last != 0) poke(path, count - 1, last);
+}
+
+TEST(ShardIndex, OpensAHundredMillionSamplesWithoutMemoryOfItsOwn) {
+  constexpr std::uint64_t kSamples = 100'000'000;
   const TempDir folder;
-  const auto files = FolderFiles::open_folder(folder.path());
-  auto writer = IndexWriter::create(**files, "", {"jpg"});
-  ShardScan scan;
-  scan.field_names = {"jpg"};
-  for (std::size_t i = 0; i < kSamples; ++i) {
-    scan.keys += fmt::format("{:08}", i);
-    scan.key_begin.push_back(scan.keys.size());
-    scan.first_member.push_back(i + 1);
-    scan.label.push_back(static_cast<std::int64_t>(i % 1000));
-    scan.label_state.push_back(1);
-    scan.field.push_back(0);
-    scan.offset_bytes.push_back(512 + 1024 * i);
-    scan.size_bytes.push_back(100);
+  IndexMeta meta;
+  meta.fields = {"jpg"};
+  meta.shards = {{"a.tar", {1, 1, "0"}, kSamples, kSamples, {}}};
+  meta.sample_count = meta.member_count = meta.image_count = kSamples;
+  folder.write(kMetaFile, meta.to_json());
+  for (const ColumnType& column : {columns::kLabel, columns::kOffset, columns::kSize}) {
+    write_sparse_column(folder, column, kSamples, 8);
   }
-  ASSERT_TRUE((*writer)->append("a.tar", scan));
-  ASSERT_TRUE((*writer)->finish());
+  write_sparse_column(folder, columns::kShard, kSamples, 4);
+  write_sparse_column(folder, columns::kLabelState, kSamples, 1);
+  write_sparse_column(folder, columns::kField, kSamples, 2);
+  write_sparse_column(folder, columns::kKeys, 8 * kSamples, 1);
+  write_sparse_column(folder, columns::kFirstMember, kSamples + 1, 8, kSamples);
+  write_sparse_column(folder, columns::kKeyBegin, kSamples + 1, 8, 8 * kSamples);
+  const auto files = FolderFiles::open_folder(folder.path());
   const std::size_t before = anonymous_memory_bytes();
   const auto index = ShardIndex::open(**files);
-  ASSERT_TRUE(index);
-  EXPECT_EQ(index->key(kSamples - 1), fmt::format("{:08}", kSamples - 1));
+  ASSERT_TRUE(index) << index.error().message;
+  EXPECT_EQ(index->members(kSamples - 1).second, kSamples);
+  EXPECT_EQ(index->label(kSamples / 2), 0);
   EXPECT_LE(anonymous_memory_bytes(), before + (std::size_t{256} << 10));
 }
 

@@ -27,7 +27,8 @@ constexpr std::string_view kNoEndMark =
 constexpr std::string_view kTrailing =
     "data behind the end mark, which is not read (archives put one behind the other?)";
 constexpr std::string_view kEmpty = "no samples in the shard";
-constexpr std::string_view kTwice = "samples left out, as they have a field twice (duplicate members)";
+constexpr std::string_view kTwice =
+    "samples left out, as they have a field twice (duplicate members)";
 constexpr std::string_view kApart =
     "samples whose members are not adjacent, put together; sort the names when packing";
 
@@ -97,10 +98,11 @@ class Scan {
         field_name_, static_cast<std::uint16_t>(scan_.field_names.size()));
     if (is_new) {
       if (scan_.field_names.size() > std::numeric_limits<std::uint16_t>::max()) {
-        return Failure{ErrorCode::kInvalidArgument,
-                       fmt::format("{}: more than 65,535 different fields, the last '{}': a key ends "
-                                   "at the first dot of the name; pack with no dots in keys",
-                                   printable(name_), printable(field_name_))};
+        return Failure{
+            ErrorCode::kInvalidArgument,
+            fmt::format("{}: more than 65,535 different fields, the last '{}': a key ends "
+                        "at the first dot of the name; pack with no dots in keys",
+                        printable(name_), printable(field_name_))};
       }
       scan_.field_names.push_back(field_name_);
     }
@@ -165,7 +167,8 @@ class Scan {
 std::vector<std::size_t> first_with_key(const ShardScan& scan) {
   std::vector<std::pair<std::uint64_t, std::size_t>> by_hash;
   by_hash.reserve(scan.sample_count());
-  for (std::size_t i = 0; i < scan.sample_count(); ++i) by_hash.emplace_back(hash_of(scan.key(i)), i);
+  for (std::size_t i = 0; i < scan.sample_count(); ++i)
+    by_hash.emplace_back(hash_of(scan.key(i)), i);
   std::sort(by_hash.begin(), by_hash.end());
   std::vector<std::size_t> first(scan.sample_count());
   for (std::size_t run = 0, i = 0; i < by_hash.size(); ++i) {
@@ -188,7 +191,8 @@ bool has_field_twice(std::vector<std::uint16_t> fields) {
   return std::adjacent_find(fields.begin(), fields.end()) != fields.end();
 }
 
-/// Puts parts with one key together at the first one's place, leaves out samples with a field twice.
+/// Puts parts with one key together at the first one's place, leaves out samples with a field
+/// twice.
 class Regrouping {
  public:
   Regrouping(ShardScan scan, const std::vector<std::size_t>& first) : in_(std::move(scan)) {
@@ -223,7 +227,8 @@ class Regrouping {
         out_.offset_bytes.push_back(in_.offset_bytes[m]);
         out_.size_bytes.push_back(in_.size_bytes[m]);
       }
-      const bool labelled = in_.label_state[part] != static_cast<std::uint8_t>(LabelState::kMissing);
+      const bool labelled =
+          in_.label_state[part] != static_cast<std::uint8_t>(LabelState::kMissing);
       if (labelled) label_part = part;
     }
     out_.keys += key;

@@ -21,7 +21,7 @@ enum class LabelState : std::uint8_t {
 
 /// Where labels come from; `OpenOptions` in a form that the scan can use.
 struct LabelSource {
-  std::string field;             ///< "auto", "" for none, or a field's name.
+  std::string field;  ///< "auto", "" for none, or a field's name.
   std::string json_key;
   const LabelMap* by_key = nullptr;  ///< Instead of a field, when set.
 
@@ -32,8 +32,8 @@ struct LabelSource {
 /// True when a label in this field is inside a JSON document.
 bool is_json_field(std::string_view field) noexcept;
 
-/// What identifies a shard: size and time tell at once whether it may have changed, the hash whether a
-/// copy is the same file.
+/// What identifies a shard: size and time tell at once whether it may have changed, the hash
+/// whether a copy is the same file.
 struct ShardIdentity {
   std::uint64_t size_bytes = 0;
   std::int64_t mtime_ns = 0;
@@ -65,10 +65,10 @@ struct ShardScan {
   }
 };
 
-/// Reads the headers of a shard, and the labels in it, and groups members into samples. Parts of one
-/// sample that lie apart are put together, and a sample that has a field twice is left out; both are
-/// in the findings. Failures: as `TarReader`, and kInvalidArgument for more than 65,535 different
-/// fields.
+/// Reads the headers of a shard, and the labels in it, and groups members into samples. Parts of
+/// one sample that lie apart are put together, and a sample that has a field twice is left out;
+/// both are in the findings. Failures: as `TarReader`, and kInvalidArgument for more than 65,535
+/// different fields.
 Result<ShardScan> scan_shard(const ByteSource& source, const std::string& name,
                              const LabelSource& labels);
 

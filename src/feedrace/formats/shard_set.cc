@@ -44,10 +44,9 @@ void ShardSet::gather_warnings() {
   const std::string place = folder_of(paths_[0]);
   for (std::string& line : all.lines(place)) warnings_.push_back(std::move(line));
   if (meta.image_count < meta.sample_count && meta.image_count > 0) {
-    warnings_.push_back(fmt::format("{}: {} of {} samples left out, as they have no image field",
-                                    printable(place),
-                                    with_commas(meta.sample_count - meta.image_count),
-                                    with_commas(meta.sample_count)));
+    warnings_.push_back(fmt::format(
+        "{}: {} of {} samples left out, as they have no image field", printable(place),
+        with_commas(meta.sample_count - meta.image_count), with_commas(meta.sample_count)));
   }
   const bool labelled = meta.labelled_count + meta.bad_label_count > 0;
   if (labelled && meta.unlabelled_count > 0) {
@@ -106,9 +105,10 @@ Result<std::int64_t> ShardSet::explain_label(std::uint64_t sample) const {
     return Failure{ErrorCode::kCorruptData, fmt::format("{}: {}", where(sample), what)};
   };
   if (index_.label_state(entry) == LabelState::kMissing) {
-    return fail(fmt::format("no label, though other samples have one: fields are {}; add it, or leave "
-                            "the sample out",
-                            field_list(entry)));
+    return fail(
+        fmt::format("no label, though other samples have one: fields are {}; add it, or leave "
+                    "the sample out",
+                    field_list(entry)));
   }
   std::optional<Field> best;
   for (const Field& one : fields(entry)) {
@@ -173,7 +173,8 @@ std::optional<ShardSet::Field> ShardSet::field(std::uint64_t entry, std::string_
   return std::nullopt;
 }
 
-std::optional<std::uint64_t> ShardSet::find(std::size_t shard, std::string_view key) const noexcept {
+std::optional<std::uint64_t> ShardSet::find(std::size_t shard,
+                                            std::string_view key) const noexcept {
   if (shard >= paths_.size()) return std::nullopt;
   for (std::uint64_t i = shard_begin(shard); i < shard_begin(shard + 1); ++i) {
     if (index_.key(i) == key) return i;

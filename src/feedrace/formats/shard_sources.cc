@@ -109,11 +109,14 @@ bool is_pattern(std::string_view source) {
   return source.find_first_of("{*?[") != std::string_view::npos;
 }
 
-bool is_glob(std::string_view source) { return source.find_first_of("*?[") != std::string_view::npos; }
+bool is_glob(std::string_view source) {
+  return source.find_first_of("*?[") != std::string_view::npos;
+}
 
 bool has_shard_ending(std::string_view name) {
   constexpr std::array<std::string_view, 10> kEndings = {
-      ".tar", ".tgz", ".tbz2", ".txz", ".tzst", ".tar.gz", ".tar.bz2", ".tar.xz", ".tar.zst", ".tar.lz4"};
+      ".tar",    ".tgz",     ".tbz2",   ".txz",     ".tzst",
+      ".tar.gz", ".tar.bz2", ".tar.xz", ".tar.zst", ".tar.lz4"};
   return std::any_of(kEndings.begin(), kEndings.end(),
                      [&](std::string_view ending) { return name.ends_with(ending); });
 }
@@ -235,12 +238,13 @@ std::vector<std::string> expand_braces(std::string_view pattern) {
 }
 
 bool look_like_shards(const std::vector<std::string>& sources) {
-  return !sources.empty() && std::all_of(sources.begin(), sources.end(), [](const std::string& source) {
-    const auto status = status_of(source);
-    if (!status) return is_pattern(source) || has_shard_ending(source);
-    if (!S_ISDIR(status->st_mode)) return has_shard_ending(source);
-    return !list_folder(source).shards.empty();
-  });
+  return !sources.empty() &&
+         std::all_of(sources.begin(), sources.end(), [](const std::string& source) {
+           const auto status = status_of(source);
+           if (!status) return is_pattern(source) || has_shard_ending(source);
+           if (!S_ISDIR(status->st_mode)) return has_shard_ending(source);
+           return !list_folder(source).shards.empty();
+         });
 }
 
 ShardSources find_shards(const std::vector<std::string>& sources) {

@@ -14,9 +14,9 @@
 namespace feedrace::formats {
 namespace {
 
+using feedrace::testing::TempDir;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using feedrace::testing::TempDir;
 
 std::string error_of(const std::vector<std::string>& sources) {
   try {

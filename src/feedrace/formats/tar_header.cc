@@ -82,8 +82,8 @@ bool tar_checksum_matches(std::string_view block) noexcept {
   }
   sum += ' ' * std::uint32_t{kChecksumBytes};
   // A signed byte is 256 less where its top bit is set.
-  return *stored == sum || std::int64_t{sum} - 256 * std::int64_t{high_count} ==
-                               static_cast<std::int64_t>(*stored);
+  return *stored == sum ||
+         std::int64_t{sum} - 256 * std::int64_t{high_count} == static_cast<std::int64_t>(*stored);
 }
 
 TarHeader parse_tar_header(std::string_view block) noexcept {

@@ -13,11 +13,13 @@ namespace feedrace::formats {
 
 inline constexpr std::size_t kTarBlockBytes = 512;
 
-/// A number of a tar header: octal digits within blanks and NULs (all blank is 0), or GNU's base-256
-/// with the top bit set. Nothing when it is neither, is negative, or needs more than 63 bits.
+/// A number of a tar header: octal digits within blanks and NULs (all blank is 0), or GNU's
+/// base-256 with the top bit set. Nothing when it is neither, is negative, or needs more than 63
+/// bits.
 std::optional<std::uint64_t> parse_tar_number(std::string_view field) noexcept;
 
-/// One header block, as it stands; extensions are the reader's business. Views point into the block.
+/// One header block, as it stands; extensions are the reader's business. Views point into the
+/// block.
 struct TarHeader {
   std::string_view prefix;  ///< Of ustar only; empty otherwise.
   std::string_view name;

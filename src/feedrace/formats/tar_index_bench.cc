@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many members a minute does one thread find in a shard that is in memory? Small members (a label
-// each) are the hardest, photographs with labels the usual case.
-// Run: build/release/bin/feedrace_formats_bench
+// How many members a minute does one thread find in a shard that is in memory? Small members (a
+// label each) are the hardest, photographs with labels the usual case. Run:
+// build/release/bin/feedrace_formats_bench
 
 #include <stdlib.h>
 
@@ -21,7 +21,8 @@ namespace {
 std::string packed(std::size_t count, std::size_t image_bytes) {
   testing::TarText tar;
   for (std::size_t i = 0; i < count; ++i) {
-    tar.add(fmt::format("{:08}.jpg", i), std::string(image_bytes, 'x')).add(fmt::format("{:08}.cls", i), "7");
+    tar.add(fmt::format("{:08}.jpg", i), std::string(image_bytes, 'x'))
+        .add(fmt::format("{:08}.cls", i), "7");
   }
   return tar.end().text();
 }
@@ -39,12 +40,18 @@ void scan_samples(benchmark::State& state) {
     }
   }
   std::filesystem::remove(path);
-  const auto members = static_cast<double>(2 * count * static_cast<std::size_t>(state.iterations()));
-  state.counters["members_per_minute"] = benchmark::Counter(60 * members, benchmark::Counter::kIsRate);
+  const auto members =
+      static_cast<double>(2 * count * static_cast<std::size_t>(state.iterations()));
+  state.counters["members_per_minute"] =
+      benchmark::Counter(60 * members, benchmark::Counter::kIsRate);
 }
 
 // 1 GB of members of up to 512 bytes; 1 GB of images of 20 KB and of 110 KB.
-BENCHMARK(scan_samples)->Args({500'000, 400})->Args({48'000, 20'000})->Args({9'000, 110'000})->Unit(benchmark::kMillisecond);
+BENCHMARK(scan_samples)
+    ->Args({500'000, 400})
+    ->Args({48'000, 20'000})
+    ->Args({9'000, 110'000})
+    ->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace feedrace::formats

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Our tar reader against Python's tarfile, on random archives that tarfile, GNU tar and bsdtar wrote in
-// every format that they know.
+// Our tar reader against Python's tarfile, on random archives that tarfile, GNU tar and bsdtar
+// wrote in every format that they know.
 
 #include <cstdio>
 #include <string>
@@ -102,7 +102,8 @@ std::string output_of(const std::string& command) {
   if (pipe == nullptr) return "";
   std::string text;
   std::string part(65536, '\0');
-  while (const std::size_t got = fread(part.data(), 1, part.size(), pipe)) text.append(part, 0, got);
+  while (const std::size_t got = fread(part.data(), 1, part.size(), pipe))
+    text.append(part, 0, got);
   return pclose(pipe) == 0 ? text : "";
 }
 

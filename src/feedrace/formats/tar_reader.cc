@@ -62,8 +62,8 @@ Result<FileSource> FileSource::open(const std::string& path) {
   struct stat status{};
   if (fstat(fd->get(), &status) != 0) return system_failure(path, "stat", errno);
   if (!S_ISREG(status.st_mode)) {
-    return Failure{ErrorCode::kIo, fmt::format("{}: not a regular file; a shard is a tar file",
-                                               printable(path))};
+    return Failure{ErrorCode::kIo,
+                   fmt::format("{}: not a regular file; a shard is a tar file", printable(path))};
   }
   return FileSource(*std::move(fd), path, status);
 }
@@ -78,8 +78,8 @@ Failure TarReader::failure(ErrorCode code, const std::string& what) const {
 Result<std::string_view> TarReader::bytes_at(std::uint64_t offset_bytes, std::size_t bytes) {
   const std::uint64_t left = offset_bytes < size_bytes_ ? size_bytes_ - offset_bytes : 0;
   bytes = static_cast<std::size_t>(std::min<std::uint64_t>(bytes, left));
-  const bool inside = offset_bytes >= window_begin_ &&
-                      offset_bytes - window_begin_ + bytes <= window_bytes_;
+  const bool inside =
+      offset_bytes >= window_begin_ && offset_bytes - window_begin_ + bytes <= window_bytes_;
   if (!inside) {
     const std::size_t wanted = std::max(bytes, window_size());
     if (window_.size() < wanted) window_.resize(wanted);
@@ -190,10 +190,11 @@ Result<void> TarReader::fill_member(const TarHeader& header, const Extensions& e
   if (!size) size = parse_tar_number(header.size_field);
   if (!has_data(header.type)) size = 0;
   if (!size) {
-    return failure(ErrorCode::kCorruptData,
-                   fmt::format("member {} at offset {} has a bad size field '{}' in its header; the "
-                               "shard is damaged, copy or pack it anew",
-                               printable(member_name_), at_, printable(header.size_field)));
+    return failure(
+        ErrorCode::kCorruptData,
+        fmt::format("member {} at offset {} has a bad size field '{}' in its header; the "
+                    "shard is damaged, copy or pack it anew",
+                    printable(member_name_), at_, printable(header.size_field)));
   }
   member = {member_name_, kind_of(header.type, member_name_), at_, at_ + kTarBlockBytes, *size};
   if (Result<void> fits = check_extent(member_name_, member.data_offset_bytes, *size); !fits) {
@@ -208,11 +209,11 @@ Result<void> TarReader::check_extent(std::string_view member_name, std::uint64_t
   // Compared without adding: a header can claim any 63 bits.
   const std::uint64_t left = size_bytes_ - data_offset;
   if (size <= left && padded(size) <= left) return {};
-  return failure(ErrorCode::kCorruptData,
-                 fmt::format("truncated: {} at offset {} claims a size of {} bytes, but the shard ends "
-                             "{} bytes behind its header, at {}; copy or pack the shard anew",
-                             printable(member_name), data_offset - kTarBlockBytes, size, left,
-                             size_bytes_));
+  return failure(
+      ErrorCode::kCorruptData,
+      fmt::format("truncated: {} at offset {} claims a size of {} bytes, but the shard ends "
+                  "{} bytes behind its header, at {}; copy or pack the shard anew",
+                  printable(member_name), data_offset - kTarBlockBytes, size, left, size_bytes_));
 }
 
 Result<bool> TarReader::end_of_archive(bool has_mark, const Extensions& extensions) {
@@ -240,16 +241,18 @@ Result<bool> TarReader::end_of_archive(bool has_mark, const Extensions& extensio
 
 Failure TarReader::not_a_header(std::string_view block) const {
   if (at_ != 0 && block.size() < kTarBlockBytes) {
-    return failure(ErrorCode::kCorruptData,
-                   fmt::format("truncated: the shard ends within a header, {} bytes behind offset {}; "
-                               "copy or pack the shard anew",
-                               block.size(), at_));
+    return failure(
+        ErrorCode::kCorruptData,
+        fmt::format("truncated: the shard ends within a header, {} bytes behind offset {}; "
+                    "copy or pack the shard anew",
+                    block.size(), at_));
   }
   if (at_ != 0) {
-    return failure(ErrorCode::kCorruptData,
-                   fmt::format("not a tar header at offset {} (its checksum is wrong); the shard is "
-                               "damaged, copy or pack it anew",
-                               at_));
+    return failure(
+        ErrorCode::kCorruptData,
+        fmt::format("not a tar header at offset {} (its checksum is wrong); the shard is "
+                    "damaged, copy or pack it anew",
+                    at_));
   }
   if (const std::string_view compression = compression_of(block); !compression.empty()) {
     return failure(ErrorCode::kUnsupported,
@@ -257,15 +260,17 @@ Failure TarReader::not_a_header(std::string_view block) const {
                                "plain .tar",
                                compression));
   }
-  return failure(ErrorCode::kCorruptData,
-                 fmt::format("not a tar: no tar header at offset 0 of {} bytes; check what wrote it",
-                             size_bytes_));
+  return failure(
+      ErrorCode::kCorruptData,
+      fmt::format("not a tar: no tar header at offset 0 of {} bytes; check what wrote it",
+                  size_bytes_));
 }
 
 Result<std::string_view> TarReader::content(const TarMember& member) {
   const auto text = bytes_at(member.data_offset_bytes, static_cast<std::size_t>(member.size_bytes));
   if (!text || text->size() == member.size_bytes) return text;
-  return failure(ErrorCode::kIo, "became shorter while it was read; leave shards alone while in use");
+  return failure(ErrorCode::kIo,
+                 "became shorter while it was read; leave shards alone while in use");
 }
 
 }  // namespace feedrace::formats

@@ -51,7 +51,7 @@ class FileSource : public ByteSource {
 struct TarMember {
   enum class Kind {
     kFile,
-    kLink,     ///< Hard or symbolic: no data of its own.
+    kLink,  ///< Hard or symbolic: no data of its own.
     kFolder,
     kSpecial,  ///< Device, pipe.
     kOther,    ///< Of a type that neither POSIX nor GNU gives to files.

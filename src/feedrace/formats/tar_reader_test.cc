@@ -77,8 +77,9 @@ TEST(PaxRecords, KeepTheLastPathAndSize) {
 }
 
 TEST(PaxRecords, RefuseLengthsThatDoNotFit) {
-  for (const char* text : {"8 path=x\n", "999 path=x\n", "0 path=x\n", "-9 path=x\n", "path=x\n", "9",
-                           "10 path=xy", "18446744073709551615 path=x\n", "8 path x\n", "3 \n"}) {
+  for (const char* text :
+       {"8 path=x\n", "999 path=x\n", "0 path=x\n", "-9 path=x\n", "path=x\n", "9", "10 path=xy",
+        "18446744073709551615 path=x\n", "8 path x\n", "3 \n"}) {
     PaxRecords records;
     EXPECT_FALSE(records.parse(text)) << text;
   }
@@ -132,8 +133,8 @@ TEST(TarReader, TellsKindsApartAndGivesLinksNoData) {
                           .add("c", "", {.type = '3'})
                           .add("?", "12", {.type = 'Q'})
                           .end();
-  EXPECT_THAT(list(tar).members, ElementsAre("f 0 1", "h 1 0", "s 1 0", "d/ 2 0", "old/ 2 0", "c 3 0",
-                                             "? 4 2"));
+  EXPECT_THAT(list(tar).members,
+              ElementsAre("f 0 1", "h 1 0", "s 1 0", "d/ 2 0", "old/ 2 0", "c 3 0", "? 4 2"));
 }
 
 TEST(TarReader, RefusesAMemberThatReachesBeyondTheEnd) {
@@ -142,13 +143,16 @@ TEST(TarReader, RefusesAMemberThatReachesBeyondTheEnd) {
               HasSubstr("x.tar: truncated: a at offset 0 claims a size of 600 bytes"));
   EXPECT_THAT(list(TextSource(whole.substr(0, 1200))).error, HasSubstr("truncated"));
   EXPECT_EQ(list(TextSource(whole)).error, "");
-  const TarText huge = TarText().add("h", "", {.size_field = std::string("\x80\0\0\0\x7f\xff\xff\xff\xff\xff\xff\xff", 12)});
+  const TarText huge = TarText().add(
+      "h", "", {.size_field = std::string("\x80\0\0\0\x7f\xff\xff\xff\xff\xff\xff\xff", 12)});
   EXPECT_THAT(list(huge).error, HasSubstr("claims a size of 9223372036854775807 bytes"));
 }
 
 TEST(TarReader, RefusesAPaxSizeThatOverflows) {
-  const TarText tar =
-      TarText().add("x", pax_record("size", "18446744073709551615"), {.type = 'x'}).add("a", "1").end();
+  const TarText tar = TarText()
+                          .add("x", pax_record("size", "18446744073709551615"), {.type = 'x'})
+                          .add("a", "1")
+                          .end();
   EXPECT_THAT(list(tar).error, HasSubstr("claims a size of 18446744073709551615"));
 }
 
@@ -194,7 +198,8 @@ TEST(TarReader, NeverReadsLargePayloads) {
   TarText tar;
   constexpr std::size_t kPayload = std::size_t{1} << 20;
   for (int i = 0; i < 8; ++i) {
-    tar.add(fmt::format("{}.jpg", i), std::string(kPayload, 'x')).add(fmt::format("{}.cls", i), "7");
+    tar.add(fmt::format("{}.jpg", i), std::string(kPayload, 'x'))
+        .add(fmt::format("{}.cls", i), "7");
   }
   const TextSource source(tar.end().text());
   EXPECT_EQ(list(source).members.size(), 16u);

@@ -70,9 +70,8 @@ inline void lay_out_entry(const nlohmann::json& entry, const std::string& root) 
     fs::copy_file(cases_folder() + entry.at("from").get<std::string>(), target,
                   fs::copy_options::overwrite_existing);
     // Copied files take over that the case set may be read-only.
-    const auto mode = entry.contains("mode")
-                          ? std::stoul(entry.at("mode").get<std::string>(), nullptr, 8)
-                          : 0644;
+    const auto mode =
+        entry.contains("mode") ? std::stoul(entry.at("mode").get<std::string>(), nullptr, 8) : 0644;
     require(chmod(target.c_str(), static_cast<mode_t>(mode)) == 0, target);
   } else if (type == "chmod") {
     const auto mode = std::stoul(entry.at("mode").get<std::string>(), nullptr, 8);
@@ -98,8 +97,8 @@ inline void lay_out_entry(const nlohmann::json& entry, const std::string& root) 
   }
 }
 
-/// Lays the case's input out under `root`, a folder; returns the path to open. A `file` is copied, so
-/// that what the library writes beside it stays out of the case set.
+/// Lays the case's input out under `root`, a folder; returns the path to open. A `file` is copied,
+/// so that what the library writes beside it stays out of the case set.
 inline std::string lay_out(const nlohmann::json& one, const std::string& root) {
   namespace fs = std::filesystem;
   fs::create_directories(root);
@@ -114,7 +113,8 @@ inline std::string lay_out(const nlohmann::json& one, const std::string& root) {
   if (recipe.at("type") == "sparse_file") {
     const std::string target = root + "/" + recipe.at("name").get<std::string>();
     FILE* file = fopen(target.c_str(), "wb");
-    require(file != nullptr && ftruncate(fileno(file), recipe.at("size").get<off_t>()) == 0, target);
+    require(file != nullptr && ftruncate(fileno(file), recipe.at("size").get<off_t>()) == 0,
+            target);
     for (const nlohmann::json& piece : recipe.at("pieces")) {
       const std::string bytes =
           feedrace::testing::read_file(cases_folder() + piece.at("from").get<std::string>());
@@ -143,7 +143,8 @@ inline bool message_fits(const std::string& text, const nlohmann::json& expect,
   };
   const nlohmann::json one_of =
       expect.value("error_should_contain_one_of", nlohmann::json::array());
-  return one_of.empty() || std::any_of(one_of.begin(), one_of.end(), [&](const nlohmann::json& part) {
+  return one_of.empty() ||
+         std::any_of(one_of.begin(), one_of.end(), [&](const nlohmann::json& part) {
            return lower(text).find(lower(part.get<std::string>())) != std::string::npos;
          });
 }

@@ -20,7 +20,10 @@ class TarText {
   struct Options {
     char type = '0';
     std::string size_field{};  ///< 12 bytes; empty: the content's size in octal.
-    std::string magic = std::string("ustar\0" "00", 8);
+    std::string magic = std::string(
+        "ustar\0"
+        "00",
+        8);
     std::string prefix{};
     bool break_checksum = false;
   };
@@ -45,7 +48,11 @@ class TarText {
   static std::string header(std::string_view name, std::size_t size, const Options& options) {
     std::string block(kTarBlockBytes, '\0');
     block.replace(0, name.size(), name);
-    block.replace(100, 24, std::string("0000644\0" "0000000\0" "0000000\0", 24));
+    block.replace(100, 24,
+                  std::string("0000644\0"
+                              "0000000\0"
+                              "0000000\0",
+                              24));
     const std::string size_field =
         options.size_field.empty() ? fmt::format("{:011o}", size) : options.size_field;
     block.replace(124, size_field.size(), size_field);
@@ -80,7 +87,8 @@ class TextSource : public ByteSource {
   explicit TextSource(std::string text) : text_(std::move(text)) {}
   std::uint64_t size_bytes() const noexcept override { return text_.size(); }
   Result<std::size_t> read(std::uint64_t offset_bytes, std::span<char> out) const override {
-    const std::size_t begin = std::min<std::size_t>(text_.size(), static_cast<std::size_t>(offset_bytes));
+    const std::size_t begin =
+        std::min<std::size_t>(text_.size(), static_cast<std::size_t>(offset_bytes));
     const std::size_t count = std::min(out.size(), text_.size() - begin);
     std::copy_n(text_.data() + begin, count, out.data());
     ++read_count;

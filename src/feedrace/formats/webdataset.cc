@@ -174,14 +174,15 @@ class IndexKeeper {
     } else {
       reasons += "; " + cache.error().message;
     }
-    notices.push_back(fmt::format("index kept in memory only, so that each start makes it anew: {}; "
-                                  "make the folder writable, or set cache_dir",
-                                  reasons));
+    notices.push_back(
+        fmt::format("index kept in memory only, so that each start makes it anew: {}; "
+                    "make the folder writable, or set cache_dir",
+                    reasons));
     return build_in_memory(plan);
   }
 
-  /// Builds and stores the index; nothing, with the reason, where it cannot be written. Throws Error
-  /// for what is wrong with the shards.
+  /// Builds and stores the index; nothing, with the reason, where it cannot be written. Throws
+  /// Error for what is wrong with the shards.
   static std::optional<ShardIndex> build_in(const IndexBuild& plan, const std::string& folder,
                                             const std::string& name, std::string& reasons) {
     const auto give_up = [&](const Failure& failure) {
@@ -256,12 +257,12 @@ std::unique_ptr<Dataset> WebdatasetFormat::open(const std::vector<std::string>& 
                             set->shards().size(),
                             set->warnings().empty() ? "" : " (" + set->warnings()[0] + ")"));
   }
-  throw Error(ErrorCode::kNotFound,
-              fmt::format("{}: none of {} samples has an image field ({}); fields found: {}; name the "
-                          "right one in image_fields (a key ends at the first dot of the name)",
-                          place, with_commas(set->entry_count()),
-                          list(options.image_fields, kFieldsShown),
-                          list(set->field_names(), kFieldsShown)));
+  throw Error(
+      ErrorCode::kNotFound,
+      fmt::format("{}: none of {} samples has an image field ({}); fields found: {}; name the "
+                  "right one in image_fields (a key ends at the first dot of the name)",
+                  place, with_commas(set->entry_count()), list(options.image_fields, kFieldsShown),
+                  list(set->field_names(), kFieldsShown)));
 }
 
 }  // namespace feedrace::formats

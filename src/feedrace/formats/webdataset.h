@@ -10,8 +10,8 @@
 
 namespace feedrace::formats {
 
-/// Tar shards by WebDataset's rules: members with the same path up to the first dot of the base name,
-/// one behind the other, are a sample; the rest of the name, in lower case, is the field.
+/// Tar shards by WebDataset's rules: members with the same path up to the first dot of the base
+/// name, one behind the other, are a sample; the rest of the name, in lower case, is the field.
 class WebdatasetFormat : public Format {
  public:
   std::string_view name() const noexcept override { return "webdataset"; }

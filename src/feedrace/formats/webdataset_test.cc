@@ -14,11 +14,11 @@
 namespace feedrace::formats {
 namespace {
 
+using feedrace::testing::TempDir;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using feedrace::testing::TempDir;
 using testing::TarText;
 
 /// Message and code of the error that opening throws; empty for none.
@@ -72,7 +72,8 @@ TEST(Webdataset, LeavesASampleOutThatHasAFieldTwice) {
                                                      .text());
   const auto set = open_shards({path});
   EXPECT_THAT(entries_of(*set), ElementsAre("3 jpg"));
-  EXPECT_THAT(set->warnings(), Contains(HasSubstr("a field twice (duplicate members): a.tar 1, a.tar 2")));
+  EXPECT_THAT(set->warnings(),
+              Contains(HasSubstr("a field twice (duplicate members): a.tar 1, a.tar 2")));
 }
 
 TEST(Webdataset, NumbersOnlySamplesWithAnImage) {
@@ -90,7 +91,8 @@ TEST(Webdataset, NumbersOnlySamplesWithAnImage) {
   EXPECT_EQ(set->key(0), "1");
   EXPECT_EQ(set->place(0).size_bytes, 1u) << "png stands before webp in the default order";
   EXPECT_EQ(set->key(1), "3");
-  EXPECT_THAT(set->warnings(), Contains(HasSubstr("2 of 4 samples left out, as they have no image field")));
+  EXPECT_THAT(set->warnings(),
+              Contains(HasSubstr("2 of 4 samples left out, as they have no image field")));
   OpenOptions options;
   options.image_fields = {"webp", "txt"};
   const auto other = open_dataset({path}, options);
@@ -103,7 +105,8 @@ TEST(Webdataset, ListsTheFieldsThatThereAreWhenNoneIsAnImage) {
   const TempDir folder;
   const std::string path =
       folder.write("a.tar", TarText().add("1.tiff", "x").add("1.cls", "1").end().text());
-  EXPECT_THAT(error_of({path}), HasSubstr("not_found: " + path + ": none of 1 samples has an image field "
+  EXPECT_THAT(error_of({path}), HasSubstr("not_found: " + path +
+                                          ": none of 1 samples has an image field "
                                           "(jpg, jpeg, png, webp); fields found: tiff, cls"));
   const std::string empty = folder.write("empty.tar", TarText().end().text());
   EXPECT_THAT(error_of({empty}), HasSubstr("no samples in 1 shards"));
@@ -140,22 +143,31 @@ TEST(Webdataset, TakesTheLabelFromClsBeforeJsonWhateverTheirOrder) {
 
 TEST(Webdataset, ShowsABadLabel) {
   const TempDir folder;
-  const std::string path = folder.write(
-      "a.tar", TarText().add("1.jpg", "x").add("1.cls", "cat").add("2.jpg", "x").add("2.cls", "4").end().text());
+  const std::string path = folder.write("a.tar", TarText()
+                                                     .add("1.jpg", "x")
+                                                     .add("1.cls", "cat")
+                                                     .add("2.jpg", "x")
+                                                     .add("2.cls", "4")
+                                                     .end()
+                                                     .text());
   const auto set = open_dataset({path});
-  EXPECT_THAT(set->label(0).error().message,
-              HasSubstr("a.tar: sample 1.jpg (offset 512, 1 bytes): field cls: label 'cat' is not a "
-                        "whole number"));
+  EXPECT_THAT(
+      set->label(0).error().message,
+      HasSubstr("a.tar: sample 1.jpg (offset 512, 1 bytes): field cls: label 'cat' is not a "
+                "whole number"));
   EXPECT_EQ(*set->label(1), 4);
-  EXPECT_THAT(set->warnings(), ElementsAre(HasSubstr("1 of 2 samples have a label that is no whole number")));
+  EXPECT_THAT(set->warnings(),
+              ElementsAre(HasSubstr("1 of 2 samples have a label that is no whole number")));
 }
 
 TEST(Webdataset, TakesLabelsByKeyFromAFile) {
   const TempDir folder;
-  const std::string path =
-      folder.write("a.tar", TarText().add("d/1.jpg", "x").add("d/1.cls", "9").add("d/2.jpg", "x").end().text());
+  const std::string path = folder.write(
+      "a.tar", TarText().add("d/1.jpg", "x").add("d/1.cls", "9").add("d/2.jpg", "x").end().text());
   OpenOptions options;
-  options.label_file = folder.write("labels.txt", "\xef\xbb\xbf" "d/1 5\r\n\r\nd/3 6\n");
+  options.label_file = folder.write("labels.txt",
+                                    "\xef\xbb\xbf"
+                                    "d/1 5\r\n\r\nd/3 6\n");
   const auto set = open_dataset({path}, options);
   EXPECT_EQ(*set->label(0), 5);
   EXPECT_THAT(set->label(1).error().message, HasSubstr("no label"));
@@ -183,8 +195,7 @@ TEST(Webdataset, RefusesMoreFieldsThanNamesWithDotsCanMean) {
   TarText tar;
   for (int i = 0; i < 65'537; ++i) tar.add(fmt::format("img.{:06}.jpg", i), "");
   const TempDir folder;
-  EXPECT_THAT(error_of({folder.write("a.tar", tar.end().text())}),
-              HasSubstr("invalid_argument: "));
+  EXPECT_THAT(error_of({folder.write("a.tar", tar.end().text())}), HasSubstr("invalid_argument: "));
 }
 
 TEST(OpenDataset, NamesThePlaceWhatWasFoundAndWhatToDo) {
@@ -194,11 +205,16 @@ TEST(OpenDataset, NamesThePlaceWhatWasFoundAndWhatToDo) {
   folder.write("a/1.jpg", "x");
   EXPECT_THAT(error_of({}), HasSubstr("no source given"));
   EXPECT_THAT(error_of({folder / "gone"}), HasSubstr("not_found: "));
-  EXPECT_THAT(error_of({folder / "gone"}), HasSubstr("gone: no such file or folder; check the path"));
-  EXPECT_THAT(error_of({folder / "empty"}), HasSubstr("found 0 folders and 1 files directly under it"));
-  EXPECT_THAT(error_of({folder / "odd.bin"}), HasSubstr("neither a folder, a .tar shard, nor a list"));
-  EXPECT_THAT(error_of({folder / "a", folder / "empty"}), HasSubstr("several sources must all be .tar"));
-  EXPECT_THAT(error_of({"s3://bucket/a.tar"}), HasSubstr("unsupported: s3://bucket/a.tar: s3:// is not"));
+  EXPECT_THAT(error_of({folder / "gone"}),
+              HasSubstr("gone: no such file or folder; check the path"));
+  EXPECT_THAT(error_of({folder / "empty"}),
+              HasSubstr("found 0 folders and 1 files directly under it"));
+  EXPECT_THAT(error_of({folder / "odd.bin"}),
+              HasSubstr("neither a folder, a .tar shard, nor a list"));
+  EXPECT_THAT(error_of({folder / "a", folder / "empty"}),
+              HasSubstr("several sources must all be .tar"));
+  EXPECT_THAT(error_of({"s3://bucket/a.tar"}),
+              HasSubstr("unsupported: s3://bucket/a.tar: s3:// is not"));
   EXPECT_THAT(error_of({folder / "line\nbreak"}), HasSubstr("line\\x0abreak"));
   EXPECT_EQ(open_dataset({"file://" + folder.path().native()})->size(), 1u);
 }

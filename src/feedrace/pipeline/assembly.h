@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <stop_token>
+#include <string>
 #include <vector>
 
 #include "feedrace/error.h"
@@ -33,6 +34,7 @@ struct PendingBatch {
   std::atomic<std::size_t> remaining = 0;   ///< Places not filled yet.
   std::mutex mutex;
   std::vector<BadSample> bad_samples;       ///< Guarded by mutex; the consumer reads it when done.
+  std::vector<std::string> complaints;      ///< Guarded likewise. About samples delivered all the same.
   bool fatal = false;                       ///< Guarded likewise. The consumer is to throw.
 };
 

@@ -57,16 +57,15 @@ Result<std::int64_t> DecodeThread::fill(const DecodeTask& task) {
 
 /// Delivered, but not in silence: counted, named, and listed with the bad ones.
 void DecodeThread::flag(const DecodeTask& task, const std::string& complaint) {
-  shared_.counters.flagged.fetch_add(1, std::memory_order_relaxed);
-  const std::string sentence = shared_.dataset.where(task.sample) + ": " + complaint;
-  shared_.counters.complaints.add(sentence);
+  std::string sentence = shared_.dataset.where(task.sample) + ": " + complaint;
   const auto listed = shared_.quarantine.add(shared_.dataset, task.sample,
                                              task.batch->order->epoch(), "flagged", sentence);
-  if (!listed) shared_.counters.complaints.add(listed.error().message);
+  if (!listed) sentence += "; " + listed.error().message;
+  std::lock_guard lock(task.batch->mutex);
+  task.batch->complaints.push_back(std::move(sentence));
 }
 
 void DecodeThread::handle_bad(DecodeTask& task, Failure failure) {
-  shared_.counters.bad.fetch_add(1, std::memory_order_relaxed);
   failure.message = shared_.dataset.where(task.sample) + ": " + failure.message;
   const auto listed =
       shared_.quarantine.add(shared_.dataset, task.sample, task.batch->order->epoch(),
@@ -101,7 +100,6 @@ bool DecodeThread::substitute(DecodeTask& task) {
     slot.labels()[task.index] = *label;
     slot.indices()[task.index] = sample;
     slot.flags()[task.index] = SampleFlag::kSubstituted;
-    shared_.counters.substituted.fetch_add(1, std::memory_order_relaxed);
     return true;
   }
   return false;
@@ -113,7 +111,6 @@ void DecodeThread::blank(DecodeTask& task) {
   const auto label = shared_.dataset.label(task.sample);
   slot.labels()[task.index] = label ? *label : -1;
   slot.flags()[task.index] = SampleFlag::kBlank;
-  shared_.counters.blanked.fetch_add(1, std::memory_order_relaxed);
 }
 
 std::optional<ReadStage::Waiting> DecodeThread::in_work() const {

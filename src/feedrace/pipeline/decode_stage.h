@@ -22,15 +22,6 @@
 
 namespace feedrace::pipeline {
 
-/// What became of samples, for the statistics. Thread-safe.
-struct SampleCounters {
-  std::atomic<std::uint64_t> bad = 0;
-  std::atomic<std::uint64_t> substituted = 0;
-  std::atomic<std::uint64_t> blanked = 0;
-  std::atomic<std::uint64_t> flagged = 0;
-  SentenceLog complaints;  ///< Of decoders, about samples that were delivered all the same.
-};
-
 /// What all decode threads of a run share.
 struct DecodeShared {
   const formats::Dataset& dataset;
@@ -43,7 +34,6 @@ struct DecodeShared {
   SingleReader::Factory make_backend;  ///< For reading the stand-ins of bad samples.
   ReadCounters& read_counters;
   std::uint64_t max_sample_bytes = 0;
-  SampleCounters& counters;
   StageClock& clock;
 };
 

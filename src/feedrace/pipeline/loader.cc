@@ -53,6 +53,14 @@ storage::BackendChoice choose_backend(const LoaderOptions& options) {
   return choice;
 }
 
+/// What reads stand-ins for bad samples: a rare path, one read at a time, not worth a ring.
+std::unique_ptr<storage::Backend> make_stand_in_backend(const LoaderOptions& options) {
+  if (options.backend_factory) return options.backend_factory();
+  storage::BackendOptions backend_options;
+  backend_options.queue_depth = 1;
+  return storage::make_backend("buffered", backend_options).backend;
+}
+
 }  // namespace
 
 class Loader::Impl {
@@ -107,13 +115,17 @@ class Loader::Impl {
 
   pipeline::SentenceLog fallbacks_;
   pipeline::ReadCounters read_counters_;
-  pipeline::SampleCounters sample_counters_;
   pipeline::StageClock io_clock_;
   pipeline::StageClock decode_clock_;
   pipeline::StageClock consumer_clock_;
   std::atomic<std::uint64_t> samples_ = 0;
   std::atomic<std::uint64_t> batches_ = 0;
   std::atomic<std::uint64_t> padded_ = 0;
+  std::atomic<std::uint64_t> bad_ = 0;
+  std::atomic<std::uint64_t> substituted_ = 0;
+  std::atomic<std::uint64_t> blanked_ = 0;
+  std::atomic<std::uint64_t> flagged_ = 0;
+  pipeline::SentenceLog complaints_;  // Of decoders, about samples that were delivered all the same.
 
   // The consumer's place; only its thread touches these.
   std::optional<order::EpochOrder> epoch_order_;
@@ -146,8 +158,8 @@ void Loader::Impl::start() {
         *dataset_, options_.pipeline, sizing_.order,
         decode_limits(), options_.on_error,
         options_.queue_depth, sizing_.plan.decode_threads, options_.prefetch_factor,
-        sizing_.max_sample_bytes, buffers_, slots_, [this] { return choose_backend(options_).backend; }, quarantine_, fallbacks_,
-        read_counters_, sample_counters_, io_clock_, decode_clock_});
+        sizing_.max_sample_bytes, buffers_, slots_, [this] { return make_stand_in_backend(options_); }, quarantine_, fallbacks_,
+        read_counters_, io_clock_, decode_clock_});
   }
   auto backend = next_backend_ ? std::move(next_backend_) : choose_backend(options_).backend;
   auto run = std::make_unique<pipeline::Run>(*parts_, std::move(backend), epoch_);
@@ -236,7 +248,10 @@ std::shared_ptr<pipeline::PendingBatch> Loader::Impl::take() {
 /// same batch on any number of threads.
 void Loader::Impl::check_bad_samples(pipeline::PendingBatch& pending) {
   std::lock_guard lock(pending.mutex);
+  flagged_ += pending.complaints.size();
+  for (const std::string& complaint : pending.complaints) complaints_.add(complaint);
   if (pending.bad_samples.empty()) return;
+  bad_ += pending.bad_samples.size();
   const auto first = std::min_element(
       pending.bad_samples.begin(), pending.bad_samples.end(),
       [](const auto& a, const auto& b) { return a.index < b.index; });
@@ -269,10 +284,14 @@ Batch Loader::Impl::deliver(const std::shared_ptr<pipeline::PendingBatch>& pendi
   batch.flags = {slot->flags(), pending->size};
   batch.epoch = pending->order->epoch();
   batch.step = pending->step;
-  const auto padded = static_cast<std::uint64_t>(
-      std::count(batch.flags.begin(), batch.flags.end(), SampleFlag::kPadded));
+  const auto count_of = [&](SampleFlag flag) {
+    return static_cast<std::uint64_t>(std::count(batch.flags.begin(), batch.flags.end(), flag));
+  };
+  const std::uint64_t padded = count_of(SampleFlag::kPadded);
   samples_ += pending->size - padded;
   padded_ += padded;
+  substituted_ += count_of(SampleFlag::kSubstituted);
+  blanked_ += count_of(SampleFlag::kBlank);
   ++batches_;
   return batch;
 }
@@ -316,10 +335,10 @@ Stats Loader::Impl::stats() const {
   stats.samples = samples_;
   stats.batches = batches_;
   stats.padded_samples = padded_;
-  stats.bad_samples = sample_counters_.bad;
-  stats.substituted_samples = sample_counters_.substituted;
-  stats.blanked_samples = sample_counters_.blanked;
-  stats.flagged_samples = sample_counters_.flagged;
+  stats.bad_samples = bad_;
+  stats.substituted_samples = substituted_;
+  stats.blanked_samples = blanked_;
+  stats.flagged_samples = flagged_;
   stats.extra_slots = slots_->extra_count();
   read_counters_.copy_to(stats);
   stats.stages = {io_clock_.snapshot("io", 1),
@@ -327,7 +346,7 @@ Stats Loader::Impl::stats() const {
                   consumer_clock_.snapshot("consumer", 1)};
   stats.backend = sizing_.plan.backend;
   stats.fallbacks = fallbacks_.copy();
-  stats.complaints = sample_counters_.complaints.copy();
+  stats.complaints = complaints_.copy();
   return stats;
 }
 

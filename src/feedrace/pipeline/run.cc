@@ -31,8 +31,7 @@ Run::Run(const RunParts& parts, std::unique_ptr<storage::Backend> backend, std::
       assembly_(parts.slots, parts.window),
       decode_shared_{parts.dataset, parts.pipeline, parts.order.seed, parts.limits,
                      parts.on_error, assembly_, parts.quarantine, parts.make_backend,
-                     parts.read_counters, parts.max_sample_bytes, parts.sample_counters,
-                     parts.decode_clock},
+                     parts.read_counters, parts.max_sample_bytes, parts.decode_clock},
       reader_(parts.dataset, with_memory(std::move(backend), *parts.buffers, parts.fallbacks), parts.buffers, assembly_, queue_,
               parts.read_counters, parts.io_clock,
               {parts.queue_depth, parts.order, epoch, parts.max_sample_bytes}) {

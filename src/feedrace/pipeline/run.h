@@ -33,7 +33,6 @@ struct RunParts {
   Quarantine& quarantine;
   SentenceLog& fallbacks;
   ReadCounters& read_counters;
-  SampleCounters& sample_counters;
   StageClock& io_clock;
   StageClock& decode_clock;
 };

@@ -187,7 +187,7 @@ TEST_P(BackendContract, CancelsNothingWhenNothingIsInFlight) {
 
 TEST_P(BackendContract, WritesNothingAfterItIsDestroyed) {
   for (int round = 0; round < 5; ++round) {
-    make(32, std::size_t{8} << 20);
+    make(32, std::size_t{4} << 20);
     const auto file = open(path_);
     // Out of the page cache, so that the device has to be waited for.
     const int fd = ::open(path_.c_str(), O_RDONLY);
@@ -198,7 +198,7 @@ TEST_P(BackendContract, WritesNothingAfterItIsDestroyed) {
     for (std::size_t i = 0; i < 32; ++i) {
       const bool whole = i % 2 == 0;
       requests.push_back({whole ? nullptr : file.get(), whole ? path_.c_str() : nullptr, 0,
-                          memory(i << 18, std::size_t{1} << 18), i});
+                          memory(i << 17, std::size_t{1} << 17), i});
     }
     ASSERT_EQ(backend_->submit(requests), 32U);
     backend_.reset();

@@ -83,6 +83,18 @@ Failure not_registered(std::size_t bytes, std::size_t ring_own_bytes, int error_
                   kib, error, memlock_text(), limit_kib, limit_kib, limit_kib * 1024)};
 }
 
+/// Registers `pieces`. A ring that was just destroyed gives its share of locked memory back up to
+/// tens of milliseconds later, which a loader that starts again at once must survive.
+int register_patiently(io_uring* ring, const std::vector<iovec>& pieces) {
+  constexpr int kAttempts = 10;
+  for (int attempt = 1;; ++attempt) {
+    const int error =
+        io_uring_register_buffers(ring, pieces.data(), static_cast<unsigned>(pieces.size()));
+    if (error != -ENOMEM || attempt == kAttempts) return error;
+    usleep(10'000);
+  }
+}
+
 }  // namespace
 
 std::string uring_refusal(const std::string& call, int error_number, std::optional<int> disabled) {
@@ -126,7 +138,10 @@ Result<std::unique_ptr<UringRing>> UringRing::create(unsigned entries, bool defe
 }
 
 UringRing::~UringRing() {
-  if (ring_.ring_fd >= 0) io_uring_queue_exit(&ring_);
+  if (ring_.ring_fd < 0) return;
+  // Gives locked memory back now, where this is the ring's own thread; else the kernel does later.
+  if (!registered_.empty()) io_uring_unregister_buffers(&ring_);
+  io_uring_queue_exit(&ring_);
 }
 
 int UringRing::enable() noexcept {
@@ -153,8 +168,7 @@ Result<void> UringRing::register_memory(std::span<std::byte> memory, std::size_t
   for (std::size_t at = 0; at < memory.size(); at += piece_bytes) {
     pieces.push_back({memory.data() + at, std::min(piece_bytes, memory.size() - at)});
   }
-  const int error =
-      io_uring_register_buffers(&ring_, pieces.data(), static_cast<unsigned>(pieces.size()));
+  const int error = register_patiently(&ring_, pieces);
   if (error < 0) return not_registered(memory.size(), ring_bytes(ring_), -error);
   registered_ = memory;
   piece_bytes_ = piece_bytes;
