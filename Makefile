@@ -24,7 +24,7 @@ PYTEST = .venv/bin/python -m pytest -c dev/pytest.toml --rootdir .
 # Each target is parallel inside; two at a time would only mix their output.
 .NOTPARALLEL:
 .PHONY: help setup build test demo bench fuzz soak format lint tidy analyze layers clean
-.PHONY: test-dev test-cli test-asan test-tsan consumer
+.PHONY: test-unit test-cli test-asan test-tsan consumer
 .PHONY: $(PRESETS:%=configure-%) $(PRESETS:%=build-%)
 
 help:  ## Show this list
@@ -43,13 +43,14 @@ build: configure-release  ## Build the program: build/release/bin/feedrace
 	@cmake --build --preset release -j $(JOBS) --target program
 	@echo "built: build/release/bin/feedrace"
 
-test: lint layers tidy test-dev test-cli consumer test-asan test-tsan  ## Everything that CI checks
+test: lint layers tidy test-unit test-cli consumer test-asan test-tsan  ## Everything that CI checks
 	@echo "make test: all passed"
 
-test-dev: build-dev  ## Unit tests and corpus replay
-	@$(CTEST) --test-dir build/dev
+# The build that users run is the one that is tested; asserts are on under the sanitizers.
+test-unit: build-release  ## Unit tests and corpus replay
+	@$(CTEST) --test-dir build/release
 
-test-cli: build-dev  ## Tests of the command line and of the tools in dev/
+test-cli: build-release  ## Tests of the command line and of the tools in dev/
 	@$(PYTEST) tests
 
 test-asan: build-asan  ## The same unit tests under address and undefined-behaviour sanitizers
@@ -58,8 +59,8 @@ test-asan: build-asan  ## The same unit tests under address and undefined-behavi
 test-tsan: build-tsan  ## The same unit tests under the thread sanitizer
 	@$(NO_ASLR) $(CTEST) --test-dir build/tsan -LE fuzz
 
-consumer: build-dev  ## Build and run a program outside the tree against the installed library
-	@dev/check_consumer build/dev
+consumer: build-release  ## Build and run a program outside the tree against the installed library
+	@dev/check_consumer build/release
 
 demo:  ## Run the main job on photographs, or on DATA=folder
 	@dev/demo/run $(DATA)
@@ -101,10 +102,10 @@ format: setup  ## Format C++, Python and CMake
 lint: setup  ## Check formatting, spelling, licences, sizes
 	@dev/lint
 
-tidy: configure-dev  ## Run clang-tidy over the library and the program, or FILES="a.cc b.cc"
+tidy: configure-release  ## Run clang-tidy over the library and the program, or FILES="a.cc b.cc"
 	@dev/tidy $(JOBS) $(FILES)
 
-analyze: configure-dev  ## make tidy with the static analyzer; takes four times as long
+analyze: configure-release  ## make tidy with the static analyzer; takes four times as long
 	@dev/tidy --analyze $(JOBS) $(FILES)
 
 layers: setup  ## Check that folders include only what the architecture allows

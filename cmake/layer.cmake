@@ -11,19 +11,25 @@ function(feedrace_layer name)
   file(GLOB tests CONFIGURE_DEPENDS ${folder}/*_test.cc)
   file(GLOB benches CONFIGURE_DEPENDS ${folder}/*_bench.cc)
   file(GLOB fuzzers CONFIGURE_DEPENDS ${folder}/*_fuzz.cc)
-  list(REMOVE_ITEM sources ${tests} ${benches} ${fuzzers} ${folder}/main.cc
-       ${folder}/replay_main.cc
+  list(
+    REMOVE_ITEM sources
+    ${tests}
+    ${benches}
+    ${fuzzers}
+    ${folder}/main.cc
+    ${folder}/replay_main.cc
   )
 
   set(target feedrace_${name})
-  if(NOT sources)  # bring-up
+  if(NOT sources) # bring-up
     add_library(${target} INTERFACE)
     return()
   endif()
   add_library(${target} STATIC ${sources})
   set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
   target_include_directories(
-    ${target} PUBLIC ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src
+    ${target}
+    PUBLIC ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src
   )
   list(TRANSFORM layer_USES PREPEND feedrace_ OUTPUT_VARIABLE used)
   target_link_libraries(${target} PUBLIC ${used} PRIVATE ${layer_LINKS} feedrace_flags)
@@ -32,22 +38,22 @@ function(feedrace_layer name)
   if(FEEDRACE_TESTS AND tests)
     add_executable(${target}_test ${tests})
     target_link_libraries(
-      ${target}_test PRIVATE ${target} feedrace_testing ${layer_LINKS} feedrace_flags
-                             GTest::gmock_main
+      ${target}_test
+      PRIVATE ${target} feedrace_testing ${layer_LINKS} feedrace_flags GTest::gmock_main
     )
     target_compile_definitions(
-      ${target}_test PRIVATE FEEDRACE_TEST_DATA="${PROJECT_SOURCE_DIR}/tests"
+      ${target}_test
+      PRIVATE FEEDRACE_TEST_DATA="${PROJECT_SOURCE_DIR}/tests"
     )
     # A pipeline's typical failure is a hang, so every test has a time limit.
-    gtest_discover_tests(
-      ${target}_test DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 120 LABELS ${name}
-    )
+    gtest_discover_tests(${target}_test DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 120 LABELS ${name})
   endif()
 
   if(FEEDRACE_BENCHMARKS AND benches)
     add_executable(${target}_bench ${benches})
     target_link_libraries(
-      ${target}_bench PRIVATE ${target} ${layer_LINKS} feedrace_flags benchmark::benchmark_main
+      ${target}_bench
+      PRIVATE ${target} ${layer_LINKS} feedrace_flags benchmark::benchmark_main
     )
   endif()
 

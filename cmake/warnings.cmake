@@ -4,7 +4,10 @@ add_library(feedrace_flags INTERFACE)
 target_compile_features(feedrace_flags INTERFACE cxx_std_20)
 # The same bits from every build: a fused multiply-add rounds once where the code says twice.
 target_compile_options(feedrace_flags INTERFACE -ffp-contract=off)
-target_compile_options(feedrace_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion)
+target_compile_options(
+  feedrace_flags
+  INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion
+)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   # False alarms in std::string of GCC 12 at -O3 (GCC bug 105651).
   target_compile_options(feedrace_flags INTERFACE -Wno-restrict)
@@ -14,8 +17,8 @@ if(FEEDRACE_WERROR)
 endif()
 if(FEEDRACE_SANITIZE)
   target_compile_options(
-    feedrace_flags INTERFACE -fsanitize=${FEEDRACE_SANITIZE} -fno-omit-frame-pointer
-                             -fno-sanitize-recover=all
+    feedrace_flags
+    INTERFACE -fsanitize=${FEEDRACE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all
   )
   target_link_options(feedrace_flags INTERFACE -fsanitize=${FEEDRACE_SANITIZE})
 endif()

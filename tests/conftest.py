@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).parent.parent
-BINARY = Path(os.environ.get("FEEDRACE_BIN", REPOSITORY / "build/dev/bin/feedrace")).resolve()
+BINARY = Path(os.environ.get("FEEDRACE_BIN", REPOSITORY / "build/release/bin/feedrace")).resolve()
 CASES = REPOSITORY / "tests" / "cases"
 NOBODY = 65534
 # Far above what anything here takes: a guard against hangs, not a measurement.

@@ -39,7 +39,7 @@ struct Completion {
   /// Failures: kNotFound, kIo, kCancelled; the message names the file and the offset.
   Result<std::size_t> bytes_read = std::size_t{0};
   Path path = Path::kPageCache;
-  std::uint64_t latency_ns = 0;      ///< From `submit()` to the end of the read.
+  std::uint64_t latency_ns = 0;  ///< From `submit()` to the end of the read.
 };
 
 /// Moves bytes from a store into caller-owned memory. One instance serves one thread.

@@ -25,8 +25,8 @@ struct ImageInfo {
   std::uint32_t width_px = 0;
   std::uint32_t height_px = 0;
   std::uint32_t component_count = 3;  ///< Of the stored picture: 1 grey, 2 grey + alpha, 3, 4.
-  std::uint8_t orientation = 1;       ///< EXIF, 1 to 8; 1 means upright, and when the file is silent.
-  const char* format = "";            ///< "jpeg", "png", "webp".
+  std::uint8_t orientation = 1;  ///< EXIF, 1 to 8; 1 means upright, and when the file is silent.
+  const char* format = "";       ///< "jpeg", "png", "webp".
 
   Region whole() const noexcept { return {0, 0, width_px, height_px}; }
 };

@@ -17,9 +17,9 @@ struct Place {
   static constexpr std::uint32_t kOwnFile = 0xffffffff;
   static constexpr std::uint64_t kUnknownSize = ~std::uint64_t{0};
 
-  std::uint32_t shard = kOwnFile;             ///< Index in `Dataset::shards()`, or `kOwnFile`.
-  std::uint64_t offset_bytes = 0;             ///< 0 for a file of its own.
-  std::uint64_t size_bytes = kUnknownSize;    ///< Known for shards; a folder does not ask for sizes.
+  std::uint32_t shard = kOwnFile;           ///< Index in `Dataset::shards()`, or `kOwnFile`.
+  std::uint64_t offset_bytes = 0;           ///< 0 for a file of its own.
+  std::uint64_t size_bytes = kUnknownSize;  ///< Known for shards; a folder does not ask for sizes.
 };
 
 /// The samples of a data set, numbered from 0 in an order that depends on its content alone.
@@ -58,8 +58,8 @@ class Dataset {
 };
 
 struct OpenOptions {
-  /// Names of the image field, first found wins. Samples without any are left out, with a warning that
-  /// counts them; a set with none at all is an error that lists the fields that there are.
+  /// Names of the image field, first found wins. Samples without any are left out, with a warning
+  /// that counts them; a set with none at all is an error that lists the fields that there are.
   std::vector<std::string> image_fields = {"jpg", "jpeg", "png", "webp"};
   /// Where a shard's label comes from: "cls", "json" (then `label_json_key` names the member), ""
   /// for none. "auto": cls where there is one, else json, else none.

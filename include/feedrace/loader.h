@@ -55,20 +55,20 @@ struct LoaderOptions {
   bool shuffle = true;
   std::uint64_t seed = 0;
   LastBatch last_batch = LastBatch::kDrop;
-  std::size_t thread_count = 0;                            ///< Decode threads; 0: see `Plan`.
+  std::size_t thread_count = 0;  ///< Decode threads; 0: see `Plan`.
   std::size_t prefetch_factor = kDefaultPrefetchFactor;
   std::size_t queue_depth = kDefaultQueueDepth;
-  std::string backend = "auto";                            ///< "auto", "uring", "buffered".
+  std::string backend = "auto";  ///< "auto", "uring", "buffered".
   Fallback fallback = Fallback::kWarn;
   OnError on_error = OnError::kRaise;
   /// Bad samples that are tolerated in an epoch: a count; above it `next()` throws.
   std::uint64_t error_budget = ~std::uint64_t{0};
   /// The same as a share of the epoch's samples, in [0, 1].
   double error_budget_share = 1.0;
-  std::string quarantine_file;                             ///< JSON lines of bad samples; empty: none.
-  std::uint64_t memory_limit_bytes = 0;                    ///< 0: half of what the machine has free.
-  double timeout_seconds = 300;                            ///< Of one `next()`; 0: none.
-  std::uint64_t max_pixels = 178'956'970;                  ///< A larger picture is a bad sample.
+  std::string quarantine_file;             ///< JSON lines of bad samples; empty: none.
+  std::uint64_t memory_limit_bytes = 0;    ///< 0: half of what the machine has free.
+  double timeout_seconds = 300;            ///< Of one `next()`; 0: none.
+  std::uint64_t max_pixels = 178'956'970;  ///< A larger picture is a bad sample.
 
   /// For tests and for stores of one's own: makes a back end instead of `backend`. Called once for
   /// each thread that reads.
@@ -83,29 +83,29 @@ struct Plan {
   std::uint64_t sample_count = 0;
   std::size_t shard_count = 0;
   std::size_t class_count = 0;
-  std::uint64_t steps = 0;                   ///< Batches an epoch.
-  std::uint64_t dropped_samples = 0;         ///< An epoch, by `last_batch=drop`.
-  std::uint64_t padded_samples = 0;          ///< An epoch, by `last_batch=pad`.
+  std::uint64_t steps = 0;            ///< Batches an epoch.
+  std::uint64_t dropped_samples = 0;  ///< An epoch, by `last_batch=drop`.
+  std::uint64_t padded_samples = 0;   ///< An epoch, by `last_batch=pad`.
   std::size_t batch_size = 0;
   std::string pipeline;
   std::string backend;
-  std::string backend_reason;                ///< Why this one, in one line.
+  std::string backend_reason;  ///< Why this one, in one line.
   std::size_t decode_threads = 0;
   std::size_t usable_cores = 0;
   std::size_t queue_depth = 0;
   std::size_t prefetch_factor = 0;
-  std::string order;                         ///< "global shuffle, seed 0".
+  std::string order;  ///< "global shuffle, seed 0".
   std::string on_error;
-  std::uint64_t batch_slot_bytes = 0;        ///< All slots of the plan.
+  std::uint64_t batch_slot_bytes = 0;  ///< All slots of the plan.
   std::uint64_t read_buffer_bytes = 0;
-  std::uint64_t decode_scratch_bytes = 0;    ///< All threads, for pictures of ordinary size.
-  std::uint64_t other_bytes = 0;             ///< The process itself before the loader was made.
-  std::uint64_t memory_bytes = 0;            ///< The sum: anonymous memory of the process.
+  std::uint64_t decode_scratch_bytes = 0;  ///< All threads, for pictures of ordinary size.
+  std::uint64_t other_bytes = 0;           ///< The process itself before the loader was made.
+  std::uint64_t memory_bytes = 0;          ///< The sum: anonymous memory of the process.
   std::uint64_t memory_limit_bytes = 0;
-  std::string fingerprint;                   ///< Of the data set.
+  std::string fingerprint;  ///< Of the data set.
   std::vector<std::string> warnings;
 
-  std::string to_text() const;               ///< Several lines for a person.
+  std::string to_text() const;  ///< Several lines for a person.
   std::string to_json() const;
 };
 

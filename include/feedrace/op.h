@@ -1,13 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
 
 namespace feedrace {
+
 class SampleRandom;
-}
+
+/// Mean and standard deviation of ImageNet's training pictures, of values in [0, 1], RGB
+/// (torchvision's reference training script).
+inline constexpr std::array<float, 3> kImagenetMean = {0.485F, 0.456F, 0.406F};
+inline constexpr std::array<float, 3> kImagenetStd = {0.229F, 0.224F, 0.225F};
+
+}  // namespace feedrace
 
 namespace feedrace::ops {
 

@@ -15,11 +15,6 @@
 
 namespace feedrace {
 
-/// Mean and standard deviation of ImageNet's training pictures, of values in [0, 1], RGB
-/// (torchvision's reference training script).
-inline constexpr std::array<float, 3> kImagenetMean = {0.485F, 0.456F, 0.406F};
-inline constexpr std::array<float, 3> kImagenetStd = {0.229F, 0.224F, 0.225F};
-
 enum class Orientation : std::uint8_t {
   kKeep,     ///< As stored, as torchvision and Pillow do.
   kUpright,  ///< Turned by the EXIF tag.
@@ -44,11 +39,11 @@ struct Pipeline {
   Orientation orientation = Orientation::kKeep;
   std::optional<RandomResizedCrop> random_resized_crop;
   std::optional<ResizeCenterCrop> resize_center_crop;
-  double flip_probability = 0;                     ///< Left to right.
+  double flip_probability = 0;                      ///< Left to right.
   std::vector<std::shared_ptr<const ops::Op>> ops;  ///< Between flip and normalisation.
-  std::vector<float> mean;                         ///< Of values in [0, 1]; empty: not normalised.
+  std::vector<float> mean;                          ///< Of values in [0, 1]; empty: not normalised.
   std::vector<float> std;
-  DType dtype = DType::kFloat16;                   ///< kUint8 goes without mean and std.
+  DType dtype = DType::kFloat16;  ///< kUint8 goes without mean and std.
   Layout layout = Layout::kChw;
 
   /// "imagenet-train": random resized crop 224 (0.08 to 1, 3/4 to 4/3), flip 0.5, ImageNet mean and

@@ -11,12 +11,12 @@ namespace feedrace {
 
 /// The way a byte really took from the store to host memory.
 enum class Path : std::uint8_t {
-  kPageCache,   ///< Through the kernel's page cache: one CPU copy.
-  kDirect,      ///< O_DIRECT into our buffer: no CPU copy.
-  kGds,         ///< GPUDirect Storage into device memory.
-  kGdsCompat,   ///< cuFile's compatibility mode: through host memory after all.
-  kNetwork,     ///< HTTP or S3.
-  kMemory,      ///< Made up in memory (null back end, tests).
+  kPageCache,  ///< Through the kernel's page cache: one CPU copy.
+  kDirect,     ///< O_DIRECT into our buffer: no CPU copy.
+  kGds,        ///< GPUDirect Storage into device memory.
+  kGdsCompat,  ///< cuFile's compatibility mode: through host memory after all.
+  kNetwork,    ///< HTTP or S3.
+  kMemory,     ///< Made up in memory (null back end, tests).
 };
 inline constexpr std::size_t kPathCount = 6;
 
@@ -52,32 +52,33 @@ class LatencyHistogram {
 
 /// What one stage did since the loader was made.
 struct StageStats {
-  std::string name;                ///< "io", "decode", "consumer".
+  std::string name;  ///< "io", "decode", "consumer".
   std::size_t thread_count = 0;
-  double busy_seconds = 0;         ///< Working, summed over its threads.
-  double wait_seconds = 0;         ///< Waiting for input, output room or a slot, likewise.
-  std::uint64_t item_count = 0;    ///< Samples (io, decode) or batches (consumer).
+  double busy_seconds = 0;       ///< Working, summed over its threads.
+  double wait_seconds = 0;       ///< Waiting for input, output room or a slot, likewise.
+  std::uint64_t item_count = 0;  ///< Samples (io, decode) or batches (consumer).
 };
 
-/// Counters since the loader was made. A snapshot: plain data, safe to keep. What was read ahead and
-/// not delivered yet counts in bytes, reads and stages, not in samples.
+/// Counters since the loader was made. A snapshot: plain data, safe to keep. What was read ahead
+/// and not delivered yet counts in bytes, reads and stages, not in samples.
 struct Stats {
-  double seconds = 0;                                    ///< Since the loader was made.
-  std::uint64_t samples = 0;                             ///< Delivered to the consumer, padding excluded.
-  std::uint64_t batches = 0;                             ///< Delivered to the consumer.
-  std::uint64_t bad_samples = 0;                         ///< Could not be read or decoded.
-  std::uint64_t substituted_samples = 0;                 ///< Replaced by another one (`on_error=replace`).
-  std::uint64_t blanked_samples = 0;                     ///< Delivered as zeros (`on_error=zero`).
-  std::uint64_t padded_samples = 0;                      ///< Repeats that fill a batch (`last_batch=pad`).
-  std::uint64_t flagged_samples = 0;                     ///< Delivered although the decoder complained.
-  std::uint64_t extra_slots = 0;                         ///< Batch slots made because the consumer keeps batches.
+  double seconds = 0;                     ///< Since the loader was made.
+  std::uint64_t samples = 0;              ///< Delivered to the consumer, padding excluded.
+  std::uint64_t batches = 0;              ///< Delivered to the consumer.
+  std::uint64_t bad_samples = 0;          ///< Could not be read or decoded.
+  std::uint64_t substituted_samples = 0;  ///< Replaced by another one (`on_error=replace`).
+  std::uint64_t blanked_samples = 0;      ///< Delivered as zeros (`on_error=zero`).
+  std::uint64_t padded_samples = 0;       ///< Repeats that fill a batch (`last_batch=pad`).
+  std::uint64_t flagged_samples = 0;      ///< Delivered although the decoder complained.
+  std::uint64_t extra_slots = 0;          ///< Batch slots made because the consumer keeps batches.
   std::array<std::uint64_t, kPathCount> bytes_by_path{};  ///< Bytes read, indexed by `Path`.
-  std::uint64_t reads = 0;                               ///< Read requests that completed.
-  LatencyHistogram read_latency;                         ///< From submission to completion.
+  std::uint64_t reads = 0;                                ///< Read requests that completed.
+  LatencyHistogram read_latency;                          ///< From submission to completion.
   std::vector<StageStats> stages;
-  std::string backend;                                   ///< Name of the storage back end in use.
-  std::vector<std::string> fallbacks;                    ///< Each a sentence: what was wanted, why not, what is used.
-  std::vector<std::string> complaints;                   ///< The first few flagged samples: where, and what the decoder said.
+  std::string backend;                 ///< Name of the storage back end in use.
+  std::vector<std::string> fallbacks;  ///< Each a sentence: what was wanted, why not, what is used.
+  std::vector<std::string>
+      complaints;  ///< The first few flagged samples: where, and what the decoder said.
 
   /// CPU copies per byte between the store and the decoder's input; 0 before the first read.
   double copies_per_byte() const noexcept;

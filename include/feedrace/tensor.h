@@ -20,9 +20,9 @@ const char* to_string(Layout layout) noexcept;  ///< "CHW".
 
 /// A dense array that somebody else owns. Rows-major: the last dimension is contiguous.
 struct Tensor {
-  void* data = nullptr;                ///< 64-byte aligned.
+  void* data = nullptr;  ///< 64-byte aligned.
   DType dtype = DType::kFloat32;
-  std::vector<std::int64_t> shape;     ///< [N, 3, H, W] or [N, H, W, 3] for images, [N] for labels.
+  std::vector<std::int64_t> shape;  ///< [N, 3, H, W] or [N, H, W, 3] for images, [N] for labels.
   std::size_t size_bytes() const noexcept;
 };
 
@@ -44,12 +44,12 @@ class Batch {
   Batch() = default;
   explicit Batch(std::shared_ptr<BatchSlot> slot) : slot_(std::move(slot)) {}
 
-  Tensor images;                                ///< [N, 3, H, W] or [N, H, W, 3].
-  Tensor labels;                                ///< [N], int64; -1 where the set has no labels.
-  std::span<const std::uint64_t> indices;       ///< [N] Global sample number in the data set.
-  std::span<const SampleFlag> flags;            ///< [N]
+  Tensor images;                           ///< [N, 3, H, W] or [N, H, W, 3].
+  Tensor labels;                           ///< [N], int64; -1 where the set has no labels.
+  std::span<const std::uint64_t> indices;  ///< [N] Global sample number in the data set.
+  std::span<const SampleFlag> flags;       ///< [N]
   std::uint64_t epoch = 0;
-  std::uint64_t step = 0;                       ///< Number of this batch in its epoch, from 0.
+  std::uint64_t step = 0;  ///< Number of this batch in its epoch, from 0.
 
   std::size_t size() const noexcept { return indices.size(); }
 

@@ -12,8 +12,7 @@ HostMemory::HostMemory(std::size_t bytes) {
   constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
   if (bytes > ~std::size_t{0} - kPageBytes) throw std::bad_alloc();
   const std::size_t rounded = (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
-  void* memory =
-      mmap(nullptr, rounded, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* memory = mmap(nullptr, rounded, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) throw std::bad_alloc();
   // Advice: where huge pages are switched off the memory is as good, only slower to pin.
   if (rounded >= kHugePageBytes) madvise(memory, rounded, MADV_HUGEPAGE);

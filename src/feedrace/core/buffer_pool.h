@@ -87,7 +87,8 @@ class BufferPool : public std::enable_shared_from_this<BufferPool> {
   /// Throws std::bad_alloc. `buffer_bytes` is rounded up to whole pages. `oversized_limit_bytes`
   /// bounds what `oversized()` may have out at a time.
   static std::shared_ptr<BufferPool> create(std::size_t count, std::size_t buffer_bytes,
-                                            std::uint64_t oversized_limit_bytes = ~std::uint64_t{0});
+                                            std::uint64_t oversized_limit_bytes = ~std::uint64_t{
+                                                0});
 
   /// Waits for a free buffer. Returns an empty lease once `stop` is requested.
   Lease acquire(const std::stop_token& stop);

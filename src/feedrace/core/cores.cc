@@ -40,12 +40,12 @@ std::vector<std::string> group_folders(const std::string& root, const std::strin
     const std::size_t second = line.find(':', first + 1);
     if (first == std::string::npos || second == std::string::npos) continue;
     const std::string names = "," + line.substr(first + 1, second - first - 1) + ",";
-    const bool matches =
-        controller.empty() ? names == ",," : names.find("," + controller + ",") != std::string::npos;
+    const bool matches = controller.empty()
+                             ? names == ",,"
+                             : names.find("," + controller + ",") != std::string::npos;
     if (matches) own = line.substr(second + 1);
   }
-  const std::string mount =
-      root + "sys/fs/cgroup" + (controller.empty() ? "" : "/" + controller);
+  const std::string mount = root + "sys/fs/cgroup" + (controller.empty() ? "" : "/" + controller);
   std::vector<std::string> folders;
   while (!own.empty() && own != "/") {
     folders.push_back(mount + own);
@@ -120,7 +120,8 @@ std::size_t usable_cores(const std::string& root) {
 }
 
 std::optional<std::size_t> available_memory_bytes(const std::string& root) {
-  std::optional<std::size_t> least = kilobytes_of(content_of(root + "proc/meminfo"), "MemAvailable");
+  std::optional<std::size_t> least =
+      kilobytes_of(content_of(root + "proc/meminfo"), "MemAvailable");
   const auto take = [&](std::optional<std::int64_t> limit) {
     if (limit && *limit > 0 && (!least || static_cast<std::size_t>(*limit) < *least)) {
       least = static_cast<std::size_t>(*limit);

@@ -98,7 +98,9 @@ class Walk {
     }
     above_.push_back(self);
     for (const std::string& inner : read_entries(dir.get(), path)) {
-      enter(fd, inner.c_str(), path + "/" + inner);
+      std::string inner_path = path;
+      inner_path.append("/").append(inner);
+      enter(fd, inner.c_str(), inner_path);
     }
     above_.pop_back();
   }

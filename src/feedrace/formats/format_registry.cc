@@ -58,6 +58,7 @@ std::unique_ptr<Dataset> open_dataset(const std::vector<std::string>& sources,
   if (sources.empty())
     throw Error(ErrorCode::kInvalidArgument, "no source given; name the data set");
   std::vector<std::string> paths;
+  paths.reserve(sources.size());
   for (const std::string& source : sources) paths.push_back(local_path(source));
   // Tried in this order: a folder with shards in it is shards, any other an image folder.
   const WebdatasetFormat webdataset;

@@ -19,11 +19,11 @@ inline constexpr std::size_t kNpyHeaderBytes = 128;
 /// "<u8" and the like for the integer types that the index has.
 template <typename T>
 constexpr std::string_view npy_type() noexcept {
-  constexpr bool is_signed = static_cast<T>(-1) < static_cast<T>(0);
+  constexpr bool kIsSigned = static_cast<T>(-1) < static_cast<T>(0);
   if constexpr (sizeof(T) == 1) return "|u1";
   if constexpr (sizeof(T) == 2) return "<u2";
   if constexpr (sizeof(T) == 4) return "<u4";
-  return is_signed ? "<i8" : "<u8";
+  return kIsSigned ? "<i8" : "<u8";
 }
 
 /// The 128 bytes in front of `count` values of `type`.

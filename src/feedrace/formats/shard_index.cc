@@ -55,17 +55,17 @@ Result<ShardIndex> ShardIndex::open(const IndexFiles& files) {
 }
 
 Result<void> ShardIndex::map_columns(const IndexFiles& files) {
-  using namespace columns;
-  const std::array<std::pair<NpyMap*, ColumnType>, 10> all = {{{&shard_, kShard},
-                                                               {&label_, kLabel},
-                                                               {&label_state_, kLabelState},
-                                                               {&first_member_, kFirstMember},
-                                                               {&key_begin_, kKeyBegin},
-                                                               {&keys_, kKeys},
-                                                               {&field_, kField},
-                                                               {&offset_, kOffset},
-                                                               {&size_, kSize},
-                                                               {&image_samples_, kImageSamples}}};
+  const std::array<std::pair<NpyMap*, ColumnType>, 10> all = {
+      {{&shard_, columns::kShard},
+       {&label_, columns::kLabel},
+       {&label_state_, columns::kLabelState},
+       {&first_member_, columns::kFirstMember},
+       {&key_begin_, columns::kKeyBegin},
+       {&keys_, columns::kKeys},
+       {&field_, columns::kField},
+       {&offset_, columns::kOffset},
+       {&size_, columns::kSize},
+       {&image_samples_, columns::kImageSamples}}};
   const bool all_have_images = meta_.image_count == meta_.sample_count;
   for (const auto& [map, column] : all) {
     if (map == &image_samples_ && all_have_images) continue;

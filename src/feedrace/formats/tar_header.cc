@@ -106,6 +106,7 @@ Result<void> PaxRecords::parse(std::string_view records) {
   while (!records.empty() && records[0] != '\0') {  // Some writers pad the last block with NULs.
     std::size_t length = 0;
     const char* end = records.data() + records.size();
+    // NOLINTNEXTLINE(bugprone-suspicious-stringview-data-usage): `end` bounds it.
     const auto [stop, error] = std::from_chars(records.data(), end, length);
     if (error != std::errc() || stop == end || *stop != ' ') return bad("has no length", records);
     const auto digits = static_cast<std::size_t>(stop - records.data());

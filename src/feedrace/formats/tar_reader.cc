@@ -267,7 +267,7 @@ Failure TarReader::not_a_header(std::string_view block) const {
 }
 
 Result<std::string_view> TarReader::content(const TarMember& member) {
-  const auto text = bytes_at(member.data_offset_bytes, static_cast<std::size_t>(member.size_bytes));
+  auto text = bytes_at(member.data_offset_bytes, static_cast<std::size_t>(member.size_bytes));
   if (!text || text->size() == member.size_bytes) return text;
   return failure(ErrorCode::kIo,
                  "became shorter while it was read; leave shards alone while in use");

@@ -11,11 +11,11 @@
 #include <gtest/gtest.h>
 
 #include "feedrace/error.h"
+#include "feedrace/op.h"
 #include "feedrace/ops/half.h"
 #include "feedrace/ops/level_math.h"
 #include "feedrace/ops/random_pictures.h"
 #include "feedrace/ops/reference.h"
-#include "feedrace/pipeline.h"
 
 namespace feedrace::ops {
 namespace {

@@ -8,9 +8,9 @@
 
 #include <gtest/gtest.h>
 
+#include "feedrace/op.h"
 #include "feedrace/ops/random_pictures.h"
 #include "feedrace/ops/reference.h"
-#include "feedrace/pipeline.h"
 
 namespace feedrace::ops {
 namespace {

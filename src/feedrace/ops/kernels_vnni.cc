@@ -81,13 +81,16 @@ FEEDRACE_VNNI_INLINE void store_digits(__m512i weights, std::int8_t* to) {
   _mm_store_si128(reinterpret_cast<__m128i*>(to + 128), _mm512_cvtepi32_epi8(high));
 }
 
+// Of one group of taps of a block: low, middle and high digits, 64 bytes each.
+constexpr std::size_t kBlockDigits = std::size_t{3} * 64;
+
 FEEDRACE_VNNI void pack_digits(const Block& block, std::size_t stride, std::int8_t* digits) {
   static constexpr std::int32_t kNone[kTaps] = {};
   const auto four = [&block, stride](std::size_t lane, std::size_t group) {
     const std::int32_t* weights = block.weights[lane];
     return weights == nullptr || group * kTaps >= stride ? kNone : weights + group * kTaps;
   };
-  for (std::size_t group = 0; group < block.groups; ++group, digits += 3 * 64) {
+  for (std::size_t group = 0; group < block.groups; ++group, digits += kBlockDigits) {
     for (std::size_t lane = 0; lane < kLanes; lane += 4) {
       alignas(64) std::int32_t weights[4 * kTaps];
       for (std::size_t i = 0; i < 4; ++i) {
@@ -103,7 +106,7 @@ void pack_columns(const AxisWeights& axis, bool flip, ColumnTable& table) {
   table.row_padding_bytes = 0;
   table.index.clear();
   const std::size_t blocks = (axis.size() + kLanes - 1) / kLanes;
-  table.packed.assign(blocks * (64 + 3 * 64 * axis.stride / kTaps), 0);
+  table.packed.assign(blocks * (64 + kBlockDigits * axis.stride / kTaps), 0);
   std::int8_t* at = table.packed.data();
   for (std::size_t first = 0; first < axis.size(); first += kLanes) {
     const Block block = block_of(axis, flip, first);

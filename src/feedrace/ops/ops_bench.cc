@@ -9,11 +9,11 @@
 
 #include <benchmark/benchmark.h>
 
+#include "feedrace/op.h"
 #include "feedrace/ops/convert.h"
 #include "feedrace/ops/fused_pass.h"
 #include "feedrace/ops/random_pictures.h"
 #include "feedrace/ops/reference.h"
-#include "feedrace/pipeline.h"
 
 namespace feedrace::ops {
 namespace {

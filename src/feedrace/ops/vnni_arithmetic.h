@@ -19,9 +19,10 @@
 #include <cstddef>
 #include <cstdint>
 
-#define FEEDRACE_VNNI                                                                        \
-  __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vnni,fma,f16c," \
-                        "bmi2")))
+#define FEEDRACE_VNNI                                                             \
+  __attribute__((                                                                 \
+      target("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vnni,fma,f16c," \
+             "bmi2")))
 // Helpers that take vectors must be inlined: only functions with one target may be, into each
 // other.
 #define FEEDRACE_VNNI_INLINE FEEDRACE_VNNI __attribute__((always_inline)) inline

@@ -135,7 +135,7 @@ struct StoreFloats {
 template <typename Store, Layout kLayout>
 FEEDRACE_VNNI_INLINE void store_pixels(const Store& store, const Pixels& pixels, std::size_t x,
                                        const RowOutput& output) {
-  using Element = typename Store::Element;
+  using Element = Store::Element;
   const std::size_t count = std::min(kLanes, output.width - x);
   typename Store::Vector converted[3];
   for (std::size_t c = 0; c < 3; ++c) converted[c] = store.convert(pixels.channels[c], c);

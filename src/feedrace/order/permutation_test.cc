@@ -26,8 +26,8 @@ TEST(Permutation, GivesEachNumberOnceForAnySize) {
 }
 
 TEST(Permutation, StaysInsideTheLargestSizesAndDoesNotRepeat) {
-  for (const std::uint64_t n : {std::uint64_t{1} << 63, (std::uint64_t{1} << 62) + 1,
-                                std::uint64_t{10'000'000'000'000}}) {
+  for (const std::uint64_t n :
+       {std::uint64_t{1} << 63, (std::uint64_t{1} << 62) + 1, std::uint64_t{10'000'000'000'000}}) {
     const Permutation permutation(n, 1, 2);
     std::set<std::uint64_t> seen;
     for (std::uint64_t i = 0; i < 10'000; ++i) {
@@ -53,7 +53,8 @@ TEST(Permutation, DependsOnSeedAndEpoch) {
 TEST(Permutation, SaysTheSameOnEveryMachineAndVersion) {
   // The order is part of what a seed means: a change here breaks every saved position.
   const Permutation permutation(1'281'167, /*seed=*/7, /*epoch=*/3);
-  const std::vector<std::uint64_t> expected = {843315, 250945, 91247, 157983, 43379, 746350, 914383, 401746};
+  const std::vector<std::uint64_t> expected = {843315, 250945, 91247,  157983,
+                                               43379,  746350, 914383, 401746};
   for (std::uint64_t i = 0; i < expected.size(); ++i) EXPECT_EQ(permutation(i), expected[i]) << i;
 }
 
@@ -81,8 +82,8 @@ TEST(Permutation, LeavesNoOrderBetweenNeighbours) {
   const Permutation permutation(kSize, 3, 4);
   double distance = 0;
   for (std::uint64_t p = 0; p + 1 < kSize; ++p) {
-    distance += std::abs(static_cast<double>(permutation(p)) -
-                         static_cast<double>(permutation(p + 1)));
+    distance +=
+        std::abs(static_cast<double>(permutation(p)) - static_cast<double>(permutation(p + 1)));
   }
   EXPECT_NEAR(distance / kSize / kSize, 1.0 / 3, 0.01);
 }

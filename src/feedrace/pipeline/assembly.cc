@@ -6,9 +6,8 @@
 
 namespace feedrace::pipeline {
 
-std::shared_ptr<PendingBatch> Assembly::admit(
-    const std::shared_ptr<const order::EpochOrder>& order, std::uint64_t step,
-    std::shared_ptr<BatchSlot> slot) {
+std::shared_ptr<PendingBatch> Assembly::admit(const std::shared_ptr<const order::EpochOrder>& order,
+                                              std::uint64_t step, std::shared_ptr<BatchSlot> slot) {
   auto batch = std::make_shared<PendingBatch>();
   batch->order = order;
   batch->step = step;
@@ -43,7 +42,9 @@ std::shared_ptr<PendingBatch> Assembly::open(const std::shared_ptr<const order::
 void Assembly::finish_place(PendingBatch& batch) {
   if (batch.remaining.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
   // The lock orders this with a consumer that has just looked and is about to wait.
-  { std::lock_guard lock(mutex_); }
+  {
+    std::lock_guard lock(mutex_);
+  }
   changed_.notify_all();
 }
 

@@ -29,13 +29,13 @@ struct BadSample {
 struct PendingBatch {
   std::shared_ptr<const order::EpochOrder> order;
   std::uint64_t step = 0;
-  std::size_t size = 0;                     ///< Places in use.
+  std::size_t size = 0;  ///< Places in use.
   std::shared_ptr<BatchSlot> slot;
-  std::atomic<std::size_t> remaining = 0;   ///< Places not filled yet.
+  std::atomic<std::size_t> remaining = 0;  ///< Places not filled yet.
   std::mutex mutex;
-  std::vector<BadSample> bad_samples;       ///< Guarded by mutex; the consumer reads it when done.
-  std::vector<std::string> complaints;      ///< Guarded likewise. About samples delivered all the same.
-  bool fatal = false;                       ///< Guarded likewise. The consumer is to throw.
+  std::vector<BadSample> bad_samples;   ///< Guarded by mutex; the consumer reads it when done.
+  std::vector<std::string> complaints;  ///< Guarded likewise. About samples delivered all the same.
+  bool fatal = false;                   ///< Guarded likewise. The consumer is to throw.
 };
 
 /// Keeps the batches that are being made or ready, in the order of delivery, at most `window` of

@@ -54,9 +54,9 @@ class BatchSlot {
 
 namespace pipeline {
 
-/// Lends batch slots. `planned` slots circulate, the longest unused first, so that the memory in use
-/// is what the plan says, no more and no less; when all are out because the consumer keeps batches,
-/// more are made up to `limit`, counted, and freed again on return.
+/// Lends batch slots. `planned` slots circulate, the longest unused first, so that the memory in
+/// use is what the plan says, no more and no less; when all are out because the consumer keeps
+/// batches, more are made up to `limit`, counted, and freed again on return.
 ///
 /// Thread-safe. A slot keeps its pool alive, so that a batch may outlive its loader.
 class SlotPool : public std::enable_shared_from_this<SlotPool> {

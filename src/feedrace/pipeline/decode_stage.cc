@@ -18,7 +18,8 @@ void DecodeThread::run(BoundedQueue<DecodeTask>& queue) {
     const auto asked = Clock::now();
     std::optional<DecodeTask> task = queue.pop();
     const auto start = Clock::now();
-    shared_.clock.add_wait(static_cast<std::uint64_t>((start - asked) / std::chrono::nanoseconds(1)));
+    shared_.clock.add_wait(
+        static_cast<std::uint64_t>((start - asked) / std::chrono::nanoseconds(1)));
     if (!task) return;
     started_ = start.time_since_epoch().count();
     sample_ = task->sample;
@@ -49,7 +50,7 @@ Result<std::int64_t> DecodeThread::fill(const DecodeTask& task) {
   auto label = shared_.dataset.label(task.sample);
   if (!label) return label;
   auto complaint = worker_.run(task.encoded, task.batch->order->epoch(), task.sample,
-                                task.batch->slot->image(task.index));
+                               task.batch->slot->image(task.index));
   if (!complaint) return complaint.error();
   if (!complaint->empty()) flag(task, *complaint);
   return label;

@@ -7,8 +7,8 @@
 
 namespace feedrace::pipeline {
 
-/// One sentence: which stage limits, with the shares that show it. `stats.stages` are io, decode and
-/// consumer.
+/// One sentence: which stage limits, with the shares that show it. `stats.stages` are io, decode
+/// and consumer.
 std::string explain(const Stats& stats);
 
 }  // namespace feedrace::pipeline

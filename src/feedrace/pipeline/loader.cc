@@ -125,20 +125,21 @@ class Loader::Impl {
   std::atomic<std::uint64_t> substituted_ = 0;
   std::atomic<std::uint64_t> blanked_ = 0;
   std::atomic<std::uint64_t> flagged_ = 0;
-  pipeline::SentenceLog complaints_;  // Of decoders, about samples that were delivered all the same.
+  pipeline::SentenceLog
+      complaints_;  // Of decoders, about samples that were delivered all the same.
 
   // The consumer's place; only its thread touches these.
   std::optional<order::EpochOrder> epoch_order_;
   std::atomic<std::uint64_t> epoch_ = 0;
   std::uint64_t step_ = 0;
   std::uint64_t bad_in_epoch_ = 0;
-  std::exception_ptr failed_;  // What every further call throws.
+  std::exception_ptr failed_;              // What every further call throws.
   std::optional<Clock::time_point> left_;  // When the consumer got its last batch.
 
   std::optional<pipeline::RunParts> parts_;
   mutable std::mutex run_mutex_;
-  std::unique_ptr<pipeline::Run> run_;   // Replaced by the consumer under run_mutex_.
-  bool cancelled_ = false;               // Guarded by run_mutex_.
+  std::unique_ptr<pipeline::Run> run_;  // Replaced by the consumer under run_mutex_.
+  bool cancelled_ = false;              // Guarded by run_mutex_.
 };
 
 decode::DecodeLimits Loader::Impl::decode_limits() const {
@@ -154,12 +155,12 @@ void Loader::Impl::start() {
     buffers_ = BufferPool::create(sizing_.buffers.count, sizing_.buffers.bytes, oversized);
   }
   if (!parts_) {
-    parts_.emplace(pipeline::RunParts{
-        *dataset_, options_.pipeline, sizing_.order,
-        decode_limits(), options_.on_error,
-        options_.queue_depth, sizing_.plan.decode_threads, options_.prefetch_factor,
-        sizing_.max_sample_bytes, buffers_, slots_, [this] { return make_stand_in_backend(options_); }, quarantine_, fallbacks_,
-        read_counters_, io_clock_, decode_clock_});
+    parts_.emplace(
+        pipeline::RunParts{*dataset_, options_.pipeline, sizing_.order, decode_limits(),
+                           options_.on_error, options_.queue_depth, sizing_.plan.decode_threads,
+                           options_.prefetch_factor, sizing_.max_sample_bytes, buffers_, slots_,
+                           [this] { return make_stand_in_backend(options_); }, quarantine_,
+                           fallbacks_, read_counters_, io_clock_, decode_clock_});
   }
   auto backend = next_backend_ ? std::move(next_backend_) : choose_backend(options_).backend;
   auto run = std::make_unique<pipeline::Run>(*parts_, std::move(backend), epoch_);
@@ -252,9 +253,9 @@ void Loader::Impl::check_bad_samples(pipeline::PendingBatch& pending) {
   for (const std::string& complaint : pending.complaints) complaints_.add(complaint);
   if (pending.bad_samples.empty()) return;
   bad_ += pending.bad_samples.size();
-  const auto first = std::min_element(
-      pending.bad_samples.begin(), pending.bad_samples.end(),
-      [](const auto& a, const auto& b) { return a.index < b.index; });
+  const auto first =
+      std::min_element(pending.bad_samples.begin(), pending.bad_samples.end(),
+                       [](const auto& a, const auto& b) { return a.index < b.index; });
   if (pending.fatal) fail(first->failure.code, first->failure.message);
   bad_in_epoch_ += pending.bad_samples.size();
   const auto positions = static_cast<double>(epoch_order_->plan().positions);
@@ -355,7 +356,8 @@ Loader::Loader(LoaderOptions options) : impl_(std::make_unique<Impl>(std::move(o
 Loader::~Loader() {
   // The threads live in the parent: joining them here would wait for ever, and their memory is the
   // parent's copy-on-write pages.
-  if (impl_ && impl_->is_forked()) static_cast<void>(impl_.release());
+  if (impl_ && impl_->is_forked())
+    impl_.release();  // NOLINT(bugprone-unused-return-value): left to the parent.
 }
 
 const Plan& Loader::plan() const noexcept { return impl_->plan(); }

@@ -126,7 +126,8 @@ TEST(Loader, ReadsSamplesLargerThanABuffer) {
   const testing::TempDir dir;
   const std::string large = testing::make_jpeg(900, 700, 5, /*quality=*/100);
   ASSERT_GT(large.size(), kDefaultBufferBytes);
-  for (int i = 0; i < 6; ++i) dir.write("folder/a/" + test_key(i) + ".jpg", i % 2 ? large : test_jpeg(i));
+  for (int i = 0; i < 6; ++i)
+    dir.write("folder/a/" + test_key(i) + ".jpg", i % 2 ? large : test_jpeg(i));
   std::string tar;
   for (int i = 0; i < 6; ++i) {
     tar += testing::tar_member(test_key(i) + ".jpg", i % 2 ? large : test_jpeg(i));
@@ -179,8 +180,8 @@ TEST(Loader, WritesEveryTypeAndLayoutThatThePipelineAsksFor) {
   const auto* floats = static_cast<const float*>(batch->images.data);
   const auto* levels = static_cast<const std::uint8_t*>(pixels->images.data);
   for (std::size_t i = 0; i < pixels->images.size_bytes(); ++i) {
-    const float expected = (static_cast<float>(levels[i]) / 255.0F - kImagenetMean[i % 3]) /
-                           kImagenetStd[i % 3];
+    const float expected =
+        (static_cast<float>(levels[i]) / 255.0F - kImagenetMean[i % 3]) / kImagenetStd[i % 3];
     ASSERT_EQ(floats[i], expected) << i;
   }
 }
@@ -216,7 +217,8 @@ TEST(Loader, RefusesOptionsOutOfRangeAndNamesTheRange) {
   };
   EXPECT_THAT(message_of([](auto& o) { o.batch_size = 0; }), HasSubstr("batch_size is 0"));
   EXPECT_THAT(message_of([](auto& o) { o.queue_depth = 1'000'000; }), HasSubstr("from 1 to 4096"));
-  EXPECT_THAT(message_of([](auto& o) { o.prefetch_factor = 0; }), HasSubstr("prefetch_factor is 0"));
+  EXPECT_THAT(message_of([](auto& o) { o.prefetch_factor = 0; }),
+              HasSubstr("prefetch_factor is 0"));
   EXPECT_THAT(message_of([](auto& o) { o.backend = "floppy"; }), HasSubstr("floppy"));
   EXPECT_THAT(message_of([](auto& o) { o.memory_limit_bytes = 1000; }), HasSubstr("memory limit"));
   EXPECT_THAT(message_of([](auto& o) { o.pipeline.std = {1, 0, 1}; }), HasSubstr("std"));

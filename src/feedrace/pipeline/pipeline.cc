@@ -30,8 +30,8 @@ void check_range(const char* name, const std::array<double, 2>& range, double hi
                         range[0] <= range[1] && range[1] <= highest;
   if (in_order) return;
   const std::string bound = std::isfinite(highest) ? fmt::format(" <= {}", highest) : "";
-  refuse(fmt::format("{} is ({}, {}); it must be 0 < low <= high{}", name, range[0], range[1],
-                     bound));
+  refuse(
+      fmt::format("{} is ({}, {}); it must be 0 < low <= high{}", name, range[0], range[1], bound));
 }
 
 }  // namespace
@@ -57,9 +57,10 @@ Pipeline Pipeline::recipe(std::string_view name) {
 
 void Pipeline::check() const {
   if (random_resized_crop.has_value() == resize_center_crop.has_value()) {
-    refuse(fmt::format("the pipeline has {} of random_resized_crop and resize_center_crop; it needs "
-                       "exactly one, since the pictures of a batch have one size",
-                       random_resized_crop ? "both" : "none"));
+    refuse(
+        fmt::format("the pipeline has {} of random_resized_crop and resize_center_crop; it needs "
+                    "exactly one, since the pictures of a batch have one size",
+                    random_resized_crop ? "both" : "none"));
   }
   if (random_resized_crop) {
     check_size("random_resized_crop size", random_resized_crop->size_px);
@@ -91,7 +92,8 @@ ops::ImageSize Pipeline::output_size() const {
 
 std::string Pipeline::describe() const {
   std::string text = orientation == Orientation::kUpright ? "decode upright" : "decode";
-  if (random_resized_crop) text += fmt::format(" > random_resized_crop {}", random_resized_crop->size_px);
+  if (random_resized_crop)
+    text += fmt::format(" > random_resized_crop {}", random_resized_crop->size_px);
   if (resize_center_crop) {
     text += fmt::format(" > resize {} > center_crop {}", resize_center_crop->resize_px,
                         resize_center_crop->crop_px);

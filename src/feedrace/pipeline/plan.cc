@@ -80,8 +80,8 @@ void plan_memory(const LoaderOptions& options, const SlotShape& slot, Sizing& si
   plan.decode_scratch_bytes = plan.decode_threads * kScratchBytesPerThread;
   sizing.planned_slots = options.prefetch_factor + kConsumerSlots;
   plan.batch_slot_bytes = sizing.planned_slots * slot.total_bytes;
-  plan.memory_bytes = plan.other_bytes + plan.read_buffer_bytes + plan.decode_scratch_bytes +
-                      plan.batch_slot_bytes;
+  plan.memory_bytes =
+      plan.other_bytes + plan.read_buffer_bytes + plan.decode_scratch_bytes + plan.batch_slot_bytes;
   plan.memory_limit_bytes = options.memory_limit_bytes;
   if (plan.memory_limit_bytes == 0) {
     plan.memory_limit_bytes =
@@ -163,19 +163,21 @@ std::string Plan::to_text() const {
   if (class_count > 0) what += fmt::format(", {} classes", with_commas(class_count));
   line("data", what + ", fingerprint " + fingerprint);
   std::string split = fmt::format("{} batches of {} an epoch", with_commas(steps), batch_size);
-  if (dropped_samples > 0) split += fmt::format(", {} samples dropped", with_commas(dropped_samples));
+  if (dropped_samples > 0)
+    split += fmt::format(", {} samples dropped", with_commas(dropped_samples));
   if (padded_samples > 0) split += fmt::format(", {} repeated", with_commas(padded_samples));
   line("epoch", split);
   line("order", order);
   line("pipeline", pipeline);
-  line("storage", backend_reason.empty() ? backend : fmt::format("{} ({})", backend, backend_reason));
-  line("threads", fmt::format("1 I/O (queue depth {}), {} decode of {} usable cores, {} batches ahead",
-                              queue_depth, decode_threads, usable_cores, prefetch_factor));
-  line("memory",
-       fmt::format("{} = batches {} + read buffers {} + decode {} + process {}; limit {}",
-                   human_bytes(memory_bytes), human_bytes(batch_slot_bytes),
-                   human_bytes(read_buffer_bytes), human_bytes(decode_scratch_bytes),
-                   human_bytes(other_bytes), human_bytes(memory_limit_bytes)));
+  line("storage",
+       backend_reason.empty() ? backend : fmt::format("{} ({})", backend, backend_reason));
+  line("threads",
+       fmt::format("1 I/O (queue depth {}), {} decode of {} usable cores, {} batches ahead",
+                   queue_depth, decode_threads, usable_cores, prefetch_factor));
+  line("memory", fmt::format("{} = batches {} + read buffers {} + decode {} + process {}; limit {}",
+                             human_bytes(memory_bytes), human_bytes(batch_slot_bytes),
+                             human_bytes(read_buffer_bytes), human_bytes(decode_scratch_bytes),
+                             human_bytes(other_bytes), human_bytes(memory_limit_bytes)));
   line("errors", on_error);
   for (const std::string& warning : warnings) line("note", warning);
   return text;

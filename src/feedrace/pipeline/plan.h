@@ -32,8 +32,8 @@ struct Sizing {
   BufferShape buffers;
   order::OrderOptions order;
   std::size_t planned_slots = 0;
-  std::size_t slot_limit = 0;           ///< With those that a consumer may keep.
-  std::uint64_t max_sample_bytes = 0;   ///< A larger sample would break the memory limit.
+  std::size_t slot_limit = 0;          ///< With those that a consumer may keep.
+  std::uint64_t max_sample_bytes = 0;  ///< A larger sample would break the memory limit.
 };
 
 /// Checks the options and makes the plan, but for the back end's lines. Throws Error

@@ -66,8 +66,7 @@ Quarantine::~Quarantine() {
 }
 
 Result<void> Quarantine::add(const formats::Dataset& dataset, std::uint64_t sample,
-                             std::uint64_t epoch, std::string_view code,
-                             std::string_view reason) {
+                             std::uint64_t epoch, std::string_view code, std::string_view reason) {
   if (fd_ < 0) return {};
   std::lock_guard lock(mutex_);
   if (!written_.insert(sample).second) return {};

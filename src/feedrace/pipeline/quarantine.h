@@ -14,7 +14,8 @@ namespace feedrace::pipeline {
 
 /// The list of bad samples: one JSON object a line, appended as they are found, each sample once a
 /// run: {"shard", "key" (or "key_hex" where it is not UTF-8), "offset", "size", "sample", "epoch",
-/// "code" (an error's, or "flagged" for a sample that was delivered all the same), "reason"}. Thread-safe; a line is written in one piece, so ranks may share a file.
+/// "code" (an error's, or "flagged" for a sample that was delivered all the same), "reason"}.
+/// Thread-safe; a line is written in one piece, so ranks may share a file.
 class Quarantine {
  public:
   /// An empty `path` writes nothing. Throws Error kIo when the file can't be appended to.

@@ -39,8 +39,8 @@ class ReadCounters {
   LatencyHistogram latency_;                               // Guarded by mutex_.
 };
 
-/// Sentences for the statistics, each once, the first `kKept` of them: a set of a million odd samples
-/// must not fill the memory with complaints. Thread-safe.
+/// Sentences for the statistics, each once, the first `kKept` of them: a set of a million odd
+/// samples must not fill the memory with complaints. Thread-safe.
 class SentenceLog {
  public:
   static constexpr std::size_t kKept = 16;

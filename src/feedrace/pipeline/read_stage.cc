@@ -177,11 +177,10 @@ void ReadStage::join_neighbours(Read& read) {
     if (!seat) return;
     const formats::Place& place = seat->place;
     const std::uint64_t end = read.offset_bytes + read.size_bytes;
-    const bool joins = place.shard == read.seats.front().place.shard &&
-                       place.offset_bytes >= end && place.offset_bytes - end <= kMaxGapBytes &&
-                       place.size_bytes <= buffers_->buffer_bytes() &&
-                       place.offset_bytes + place.size_bytes - read.offset_bytes <=
-                           buffers_->buffer_bytes();
+    const bool joins =
+        place.shard == read.seats.front().place.shard && place.offset_bytes >= end &&
+        place.offset_bytes - end <= kMaxGapBytes && place.size_bytes <= buffers_->buffer_bytes() &&
+        place.offset_bytes + place.size_bytes - read.offset_bytes <= buffers_->buffer_bytes();
     if (!joins) {
       held_seat_ = std::move(seat);
       return;
@@ -275,7 +274,8 @@ bool ReadStage::deliver(Read read, std::size_t bytes_read) {
   const bool is_whole_file = read.seats.front().place.shard == formats::Place::kOwnFile;
   const auto extent = std::make_shared<const BufferPool::Lease>(std::move(read.lease));
   for (Seat& seat : read.seats) {
-    DecodeTask task{std::move(seat.batch), seat.index, seat.sample, seat.is_padding, extent, {}, {}};
+    DecodeTask task{
+        std::move(seat.batch), seat.index, seat.sample, seat.is_padding, extent, {}, {}};
     const std::size_t begin =
         is_whole_file ? 0 : static_cast<std::size_t>(seat.place.offset_bytes - read.offset_bytes);
     const std::size_t size =
@@ -296,8 +296,8 @@ bool ReadStage::deliver(Read read, std::size_t bytes_read) {
 
 bool ReadStage::fail(Read read, const Failure& failure) {
   for (Seat& seat : read.seats) {
-    DecodeTask task{std::move(seat.batch), seat.index, seat.sample, seat.is_padding, {}, {},
-                    failure};
+    DecodeTask task{
+        std::move(seat.batch), seat.index, seat.sample, seat.is_padding, {}, {}, failure};
     if (!push(std::move(task))) return false;
   }
   return true;

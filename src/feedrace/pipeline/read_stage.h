@@ -28,12 +28,12 @@ namespace feedrace::pipeline {
 /// One sample on its way from the reader to a decode thread.
 struct DecodeTask {
   std::shared_ptr<PendingBatch> batch;
-  std::size_t index = 0;                  ///< Place in the batch.
+  std::size_t index = 0;  ///< Place in the batch.
   std::uint64_t sample = 0;
   bool is_padding = false;
-  Extent extent;                          ///< Keeps `encoded` alive.
+  Extent extent;  ///< Keeps `encoded` alive.
   std::span<const std::byte> encoded;
-  std::optional<Failure> failure;         ///< Set instead of `encoded` when the read failed.
+  std::optional<Failure> failure;  ///< Set instead of `encoded` when the read failed.
 };
 
 struct ReadOptions {
@@ -44,8 +44,8 @@ struct ReadOptions {
 };
 
 /// The I/O stage: one thread that walks the order, epoch after epoch, and keeps `queue_depth` reads
-/// in flight. It hands each sample to the decode queue as its bytes arrive. Samples that lie side by
-/// side in a shard and follow each other in the order share one read.
+/// in flight. It hands each sample to the decode queue as its bytes arrive. Samples that lie side
+/// by side in a shard and follow each other in the order share one read.
 ///
 /// `run()` belongs to one thread; `interrupt()` and `in_flight()` may be called from any.
 class ReadStage {
@@ -121,9 +121,9 @@ class ReadStage {
   std::uint64_t step_ = 0;
   std::shared_ptr<PendingBatch> batch_;  // The one whose places are being given out.
   std::size_t index_ = 0;
-  std::optional<Seat> held_seat_;        // Given out but not read: it did not join its neighbour.
-  std::optional<Read> held_read_;        // Waits for a buffer.
-  std::deque<Read> retries_;             // Reads that must be made again, alone or larger.
+  std::optional<Seat> held_seat_;  // Given out but not read: it did not join its neighbour.
+  std::optional<Read> held_read_;  // Waits for a buffer.
+  std::deque<Read> retries_;       // Reads that must be made again, alone or larger.
 
   mutable std::mutex mutex_;
   std::vector<std::optional<Read>> slots_;  // Guarded by mutex_. By `user_data` of the request.

@@ -29,11 +29,12 @@ Run::Run(const RunParts& parts, std::unique_ptr<storage::Backend> backend, std::
       // be long enough never to be the tighter bound.
       queue_(parts.queue_depth + parts.decode_threads + kDefaultBufferCount),
       assembly_(parts.slots, parts.window),
-      decode_shared_{parts.dataset, parts.pipeline, parts.order.seed, parts.limits,
-                     parts.on_error, assembly_, parts.quarantine, parts.make_backend,
-                     parts.read_counters, parts.max_sample_bytes, parts.decode_clock},
-      reader_(parts.dataset, with_memory(std::move(backend), *parts.buffers, parts.fallbacks), parts.buffers, assembly_, queue_,
-              parts.read_counters, parts.io_clock,
+      decode_shared_{parts.dataset,          parts.pipeline,     parts.order.seed,
+                     parts.limits,           parts.on_error,     assembly_,
+                     parts.quarantine,       parts.make_backend, parts.read_counters,
+                     parts.max_sample_bytes, parts.decode_clock},
+      reader_(parts.dataset, with_memory(std::move(backend), *parts.buffers, parts.fallbacks),
+              parts.buffers, assembly_, queue_, parts.read_counters, parts.io_clock,
               {parts.queue_depth, parts.order, epoch, parts.max_sample_bytes}) {
   shutdown_.on_cancel([this] { queue_.cancel(); });
   shutdown_.on_cancel([this] { reader_.interrupt(); });
@@ -90,13 +91,14 @@ std::string Run::describe_waiting() const {
   std::vector<ReadStage::Waiting> all = reads;
   all.insert(all.end(), pictures.begin(), pictures.end());
   if (all.empty()) return "no read and no picture is in work";
-  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.seconds > b.seconds; });
+  std::sort(all.begin(), all.end(),
+            [](const auto& a, const auto& b) { return a.seconds > b.seconds; });
   constexpr std::size_t kNamed = 3;
-  std::string text = fmt::format("waits for {} reads and {} pictures in decode; the longest:",
-                                 reads.size(), pictures.size());
+  std::string text = fmt::format(
+      "waits for {} reads and {} pictures in decode; the longest:", reads.size(), pictures.size());
   for (std::size_t i = 0; i < std::min(kNamed, all.size()); ++i) {
-    text += fmt::format("{} {} for {:.1f} s", i == 0 ? "" : ",", parts_.dataset.where(all[i].sample),
-                        all[i].seconds);
+    text += fmt::format("{} {} for {:.1f} s", i == 0 ? "" : ",",
+                        parts_.dataset.where(all[i].sample), all[i].seconds);
   }
   return text;
 }

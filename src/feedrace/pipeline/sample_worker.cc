@@ -81,8 +81,8 @@ Result<void> SampleWorker::run_ops(ops::ImageSize size, std::uint64_t epoch, std
               random);
       size = next;
     } catch (const std::exception& thrown) {
-      return Failure{ErrorCode::kCorruptData, fmt::format("op {} threw: {}; mend the op",
-                                                          op->name(), thrown.what())};
+      return Failure{ErrorCode::kCorruptData,
+                     fmt::format("op {} threw: {}; mend the op", op->name(), thrown.what())};
     }
     std::swap(pixels_, result_);
   }
@@ -92,7 +92,7 @@ Result<void> SampleWorker::run_ops(ops::ImageSize size, std::uint64_t epoch, std
 }
 
 Result<std::string> SampleWorker::run(std::span<const std::byte> encoded, std::uint64_t epoch,
-                               std::uint64_t sample, void* out) {
+                                      std::uint64_t sample, void* out) {
   auto info = decoder_.open(encoded);
   if (!info) return info.error();
   const Geometry geometry = choose_geometry(*info, epoch, sample);

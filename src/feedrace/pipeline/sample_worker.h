@@ -22,10 +22,10 @@ class SampleWorker {
   SampleWorker(const Pipeline& pipeline, std::uint64_t seed, const decode::DecodeLimits& limits);
 
   /// Writes the sample's tensor to `out`, one image of the batch. The result depends on (pipeline,
-  /// seed, epoch, sample, encoded) alone. A Failure leaves `out` in any state. The value is what the
-  /// decoder complained about although it gave pixels: mostly empty.
-  Result<std::string> run(std::span<const std::byte> encoded, std::uint64_t epoch, std::uint64_t sample,
-                   void* out);
+  /// seed, epoch, sample, encoded) alone. A Failure leaves `out` in any state. The value is what
+  /// the decoder complained about although it gave pixels: mostly empty.
+  Result<std::string> run(std::span<const std::byte> encoded, std::uint64_t epoch,
+                          std::uint64_t sample, void* out);
 
   /// Memory kept now.
   std::size_t scratch_bytes() const noexcept;
@@ -44,8 +44,8 @@ class SampleWorker {
   const Pipeline& pipeline_;
   const std::uint64_t seed_;
   decode::ImageDecoder decoder_;
-  ops::FusedPass pass_;        ///< Writes the batch, or, with own ops, plain 8-bit pixels.
-  ops::Converter converter_;   ///< Behind own ops.
+  ops::FusedPass pass_;       ///< Writes the batch, or, with own ops, plain 8-bit pixels.
+  ops::Converter converter_;  ///< Behind own ops.
   std::vector<std::uint8_t> band_;
   std::vector<std::uint8_t> pixels_;  ///< Input of the next own op.
   std::vector<std::uint8_t> result_;  ///< Its output.

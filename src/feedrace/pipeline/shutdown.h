@@ -21,8 +21,8 @@ class Shutdown {
   /// Ends the run without an error: the consumer simply wants no more.
   void cancel() noexcept { fail(nullptr); }
 
-  /// Records `error` if it is the first reason, then releases all waits. From any thread, any number
-  /// of times.
+  /// Records `error` if it is the first reason, then releases all waits. From any thread, any
+  /// number of times.
   void fail(std::exception_ptr error) noexcept {
     {
       std::lock_guard lock(mutex_);

@@ -52,12 +52,14 @@ std::string error_of(Loader& loader, ErrorCode code) {
 
 /// Replaces picture `i` of the folder by bytes that are none.
 void spoil(const testing::TempDir& dir, int i) {
-  dir.write("folder/c" + std::to_string(i % kTestClasses) + "/" + test_key(i) + ".jpg", "no picture");
+  dir.write("folder/c" + std::to_string(i % kTestClasses) + "/" + test_key(i) + ".jpg",
+            "no picture");
 }
 
 std::function<std::unique_ptr<storage::Backend>()> faulty(testing::FaultPlan plan) {
   return [plan] {
-    return std::make_unique<testing::FaultyBackend>(storage::make_backend("buffered").backend, plan);
+    return std::make_unique<testing::FaultyBackend>(storage::make_backend("buffered").backend,
+                                                    plan);
   };
 }
 

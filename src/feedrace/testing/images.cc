@@ -55,7 +55,9 @@ std::string make_jpeg(std::uint32_t width_px, std::uint32_t height_px, std::uint
 
 std::string tar_member(const std::string& name, const std::string& content) {
   std::string header(512, '\0');
-  const auto put = [&](std::size_t at, const std::string& text) { header.replace(at, text.size(), text); };
+  const auto put = [&](std::size_t at, const std::string& text) {
+    header.replace(at, text.size(), text);
+  };
   char octal[13];
   put(0, name);
   put(100, "0000644");
@@ -66,7 +68,9 @@ std::string tar_member(const std::string& name, const std::string& content) {
   put(136, "00000000000");
   put(148, "        ");  // The checksum counts its own field as blanks.
   put(156, "0");
-  put(257, std::string("ustar\0" "00", 8));
+  put(257, std::string("ustar\0"
+                       "00",
+                       8));
   unsigned sum = 0;
   for (const char byte : header) sum += static_cast<unsigned char>(byte);
   std::snprintf(octal, sizeof octal, "%06o", sum);

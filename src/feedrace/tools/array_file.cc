@@ -101,8 +101,8 @@ void write_npy(const std::string& path, const Tensor& tensor) {
 
 void write_png(const std::string& path, const std::uint8_t* rgb, std::uint32_t width_px,
                std::uint32_t height_px) {
-  const std::unique_ptr<spng_ctx, void (*)(spng_ctx*)> encoder(
-      spng_ctx_new(SPNG_CTX_ENCODER), &spng_ctx_free);
+  const std::unique_ptr<spng_ctx, void (*)(spng_ctx*)> encoder(spng_ctx_new(SPNG_CTX_ENCODER),
+                                                               &spng_ctx_free);
   if (!encoder) refuse(path, "out of memory");
   spng_ihdr header{};
   header.width = width_px;

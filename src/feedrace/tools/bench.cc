@@ -148,7 +148,8 @@ nlohmann::ordered_json report(const Loader& loader, const Measured& measured,
   const auto images = static_cast<double>(measured.images);
   nlohmann::ordered_json by_path;
   for (std::size_t i = 0; i < kPathCount; ++i) {
-    if (stats.bytes_by_path[i] > 0) by_path[to_string(static_cast<Path>(i))] = stats.bytes_by_path[i];
+    if (stats.bytes_by_path[i] > 0)
+      by_path[to_string(static_cast<Path>(i))] = stats.bytes_by_path[i];
   }
   const Machine machine = describe_machine(options.load.data.sources.front());
   return {
@@ -194,8 +195,7 @@ void print_text(const Loader& loader, const Measured& measured) {
   const auto images = static_cast<double>(measured.images);
   fmt::print("rate      {:.0f} images/s over {:.1f} s ({} images), {:.2f} CPU s per 1000\n",
              measured.seconds > 0 ? images / measured.seconds : 0.0, measured.seconds,
-             with_commas(measured.images),
-             images > 0 ? measured.cpu_seconds * 1000 / images : 0.0);
+             with_commas(measured.images), images > 0 ? measured.cpu_seconds * 1000 / images : 0.0);
   fmt::print("start     first batch {:.2f} s after the process began\n",
              measured.first_batch_seconds);
   for (const StageStats& stage : stats.stages) {

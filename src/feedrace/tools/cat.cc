@@ -33,10 +33,10 @@ int run(const Options& options) {
     if (!field) {
       std::vector<std::string> names;
       for (const auto& each : set->fields(*entry)) names.push_back(printable(each.name));
-      throw Error(ErrorCode::kNotFound,
-                  fmt::format("{}: sample {} has no field {}; it has {}",
-                              printable(set->shards()[shard]), printable(options.key),
-                              printable(options.field), fmt::join(names, ", ")));
+      throw Error(
+          ErrorCode::kNotFound,
+          fmt::format("{}: sample {} has no field {}; it has {}", printable(set->shards()[shard]),
+                      printable(options.key), printable(options.field), fmt::join(names, ", ")));
     }
     const auto backend = storage::make_backend("buffered").backend;
     auto file = backend->open(set->shards()[shard]);
@@ -46,10 +46,10 @@ int run(const Options& options) {
     std::fwrite(bytes.data(), 1, bytes.size(), stdout);
     return kGood;
   }
-  throw Error(ErrorCode::kNotFound,
-              fmt::format("{}: no sample has the key {}; feedrace ls {} lists them",
-                          printable(options.shard), printable(options.key),
-                          printable(options.shard)));
+  throw Error(
+      ErrorCode::kNotFound,
+      fmt::format("{}: no sample has the key {}; feedrace ls {} lists them",
+                  printable(options.shard), printable(options.key), printable(options.shard)));
 }
 
 }  // namespace

@@ -18,6 +18,7 @@ const std::map<std::string, OnError> kPolicies = {
 template <typename T>
 std::vector<std::string> names_of(const std::map<std::string, T>& values) {
   std::vector<std::string> names;
+  names.reserve(values.size());
   for (const auto& [name, value] : values) names.push_back(name);
   return names;
 }
@@ -51,15 +52,18 @@ void DataOptions::add_to(CLI::App& command) {
       .add_option("path", sources,
                   "An image folder, tar shards (file, folder, glob or brace pattern) or a list")
       ->required();
-  command.add_option("--image-fields", format.image_fields,
-                     "Names of the image field in shards, the first found wins")
+  command
+      .add_option("--image-fields", format.image_fields,
+                  "Names of the image field in shards, the first found wins")
       ->delimiter(',')
       ->capture_default_str();
-  command.add_option("--label-field", format.label_field,
-                     "Where a shard's label is: auto, cls, json, or none")
+  command
+      .add_option("--label-field", format.label_field,
+                  "Where a shard's label is: auto, cls, json, or none")
       ->capture_default_str();
-  command.add_option("--label-json-key", format.label_json_key,
-                     "The member of a .json field that holds the label")
+  command
+      .add_option("--label-json-key", format.label_json_key,
+                  "The member of a .json field that holds the label")
       ->capture_default_str();
   command.add_option("--label-file", format.label_file, "A text file with a line 'key label' each");
   command.add_option("--cache-dir", format.cache_dir,
@@ -86,8 +90,9 @@ void LoadOptions::add_to(CLI::App& command) {
   std::vector<std::string> last_batches = names_of(kLastBatches);
   last_batches.emplace_back("auto");
   command
-      .add_option("--last-batch", last_batch,
-                  "A last batch that is not full; auto drops it when shuffling, else delivers it short")
+      .add_option(
+          "--last-batch", last_batch,
+          "A last batch that is not full; auto drops it when shuffling, else delivers it short")
       ->check(CLI::IsMember(last_batches))
       ->capture_default_str();
   command.add_option("--dtype", dtype, "Of the images")

@@ -17,9 +17,9 @@ namespace feedrace::tools {
 /// What a command tells the shell.
 enum Exit : int {
   kGood = 0,
-  kBadData = 1,       ///< The data is bad, or a check failed.
-  kWrongUse = 2,      ///< The call or a path in it is wrong.
-  kEnvironment = 3,   ///< Permission, disk full, missing feature, I/O error.
+  kBadData = 1,      ///< The data is bad, or a check failed.
+  kWrongUse = 2,     ///< The call or a path in it is wrong.
+  kEnvironment = 3,  ///< Permission, disk full, missing feature, I/O error.
   kInterrupted = 130,
 };
 

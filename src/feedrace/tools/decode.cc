@@ -43,9 +43,9 @@ decode::Region parse_region(const std::string& text) {
     at = is_last ? rest : rest + 1;
   }
   if (!good) {
-    throw Error(ErrorCode::kInvalidArgument,
-                fmt::format("--region is {:?}; it must be x,y,w,h in pixels, such as 0,0,224,224",
-                            text));
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        fmt::format("--region is {:?}; it must be x,y,w,h in pixels, such as 0,0,224,224", text));
   }
   return {numbers[0], numbers[1], numbers[2], numbers[3]};
 }
@@ -72,10 +72,10 @@ int run(const Options& options) {
   const std::uint64_t bottom = std::uint64_t{region.y_px} + region.height_px;
   if (region.width_px == 0 || region.height_px == 0 || right > info->width_px ||
       bottom > info->height_px) {
-    throw Error(ErrorCode::kInvalidArgument,
-                fmt::format("{}: the region {} does not lie in the picture of {} x {} pixels",
-                            printable(options.file), options.region, info->width_px,
-                            info->height_px));
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        fmt::format("{}: the region {} does not lie in the picture of {} x {} pixels",
+                    printable(options.file), options.region, info->width_px, info->height_px));
   }
   std::vector<std::uint8_t> pixels(std::size_t{3} * region.width_px * region.height_px);
   const auto read = decoder.read_region(region, pixels.data(), std::size_t{3} * region.width_px);

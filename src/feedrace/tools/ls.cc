@@ -86,7 +86,8 @@ void list_files_as_json(const formats::Dataset& dataset) {
   nlohmann::ordered_json classes = nlohmann::ordered_json::array();
   for (const std::string& name : dataset.classes()) classes.push_back(path_json(name));
   std::fputs("{\"classes\": ", stdout);
-  std::fputs(classes.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str(), stdout);
+  std::fputs(classes.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str(),
+             stdout);
   std::fputs(",\n \"samples\": [", stdout);
   JsonArray array;
   for (std::uint64_t sample = 0; sample < dataset.size(); ++sample) {

@@ -30,12 +30,12 @@ std::string cpu_model() {
 std::string file_system_of(const std::string& path) {
   // Magic numbers of linux/magic.h and, for XFS and ZFS, of their own headers.
   const std::map<std::uint32_t, std::string> names = {
-      {0xEF53, "ext4"},        {0x58465342, "xfs"},    {0x9123683E, "btrfs"},
-      {0x01021994, "tmpfs"},   {0x794C7630, "overlayfs"}, {0x6969, "nfs"},
-      {0x65735546, "fuse"},    {0x0BD00BD0, "lustre"}, {0x00C36400, "ceph"},
-      {0x47504653, "gpfs"},    {0x2FC12FC1, "zfs"},
+      {0xEF53, "ext4"},      {0x58465342, "xfs"},       {0x9123683E, "btrfs"},
+      {0x01021994, "tmpfs"}, {0x794C7630, "overlayfs"}, {0x6969, "nfs"},
+      {0x65735546, "fuse"},  {0x0BD00BD0, "lustre"},    {0x00C36400, "ceph"},
+      {0x47504653, "gpfs"},  {0x2FC12FC1, "zfs"},
   };
-  struct statfs status {};
+  struct statfs status{};
   if (statfs(path.c_str(), &status) != 0) return "unknown";
   const auto magic = static_cast<std::uint32_t>(status.f_type);
   const auto found = names.find(magic);

@@ -14,10 +14,11 @@ std::vector<std::byte> read_range(storage::Backend& backend, const storage::File
                                   std::uint64_t offset_bytes, std::uint64_t size_bytes) {
   const std::uint64_t file_bytes = file.size_bytes();
   if (offset_bytes > file_bytes || size_bytes > file_bytes - offset_bytes) {
-    throw Error(ErrorCode::kCorruptData,
-                fmt::format("{}: {} bytes at offset {} reach behind the end at {}; the file was cut "
-                            "short: copy it again",
-                            printable(file.uri()), size_bytes, offset_bytes, file_bytes));
+    throw Error(
+        ErrorCode::kCorruptData,
+        fmt::format("{}: {} bytes at offset {} reach behind the end at {}; the file was cut "
+                    "short: copy it again",
+                    printable(file.uri()), size_bytes, offset_bytes, file_bytes));
   }
   std::vector<std::byte> bytes(static_cast<std::size_t>(size_bytes));
   storage::ReadRequest request;
