@@ -1,11 +1,12 @@
-# feedrace_layer(NAME [USES layer...] [LINKS target...]) declares one folder of src/feedrace.
+# feedrace_layer(NAME [USES layer...] [LINKS target...] [TEST_LINKS target...]) declares one folder of
+# src/feedrace.
 #
 # The folder's *.cc become the library feedrace_NAME; *_test.cc become feedrace_NAME_test (run by
 # ctest), *_bench.cc feedrace_NAME_bench, and each *_fuzz.cc a program of its own. Sources are found
 # by GLOB on purpose: a list kept by hand is how tests get lost. A layer links only the layers that
 # it names, so an include that the architecture forbids does not link either.
 function(feedrace_layer name)
-  cmake_parse_arguments(PARSE_ARGV 1 layer "" "" "USES;LINKS")
+  cmake_parse_arguments(PARSE_ARGV 1 layer "" "" "USES;LINKS;TEST_LINKS")
   set(folder ${CMAKE_CURRENT_SOURCE_DIR}/${name})
   file(GLOB sources CONFIGURE_DEPENDS ${folder}/*.cc)
   file(GLOB tests CONFIGURE_DEPENDS ${folder}/*_test.cc)
@@ -21,10 +22,6 @@ function(feedrace_layer name)
   )
 
   set(target feedrace_${name})
-  if(NOT sources) # bring-up
-    add_library(${target} INTERFACE)
-    return()
-  endif()
   add_library(${target} STATIC ${sources})
   set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
   target_include_directories(
@@ -39,12 +36,15 @@ function(feedrace_layer name)
     add_executable(${target}_test ${tests})
     target_link_libraries(
       ${target}_test
-      PRIVATE ${target} feedrace_testing ${layer_LINKS} feedrace_flags GTest::gmock_main
+      PRIVATE
+        ${target} feedrace_testing ${layer_LINKS} ${layer_TEST_LINKS} feedrace_flags GTest::gmock_main
     )
     target_compile_definitions(
       ${target}_test
       PRIVATE FEEDRACE_TEST_DATA="${PROJECT_SOURCE_DIR}/tests"
     )
+    # Test code is compiled more often than it runs: optimising it costs more than it saves.
+    target_compile_options(${target}_test PRIVATE -O1)
     # A pipeline's typical failure is a hang, so every test has a time limit.
     gtest_discover_tests(${target}_test DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 120 LABELS ${name})
   endif()

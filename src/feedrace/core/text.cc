@@ -67,6 +67,13 @@ bool is_utf8(std::string_view raw) noexcept {
   return true;
 }
 
+std::string hex_of(std::string_view bytes) {
+  std::string hex;
+  hex.reserve(2 * bytes.size());
+  for (const char byte : bytes) hex += fmt::format("{:02x}", static_cast<unsigned char>(byte));
+  return hex;
+}
+
 std::string human_bytes(std::uint64_t bytes) {
   constexpr std::array kUnits = {"B", "kB", "MB", "GB", "TB", "PB", "EB"};
   if (bytes < 1000) return fmt::format("{} B", bytes);

@@ -14,6 +14,9 @@ std::string printable(std::string_view raw);
 /// True when `raw` is well-formed UTF-8 (RFC 3629).
 bool is_utf8(std::string_view raw) noexcept;
 
+/// Two lower-case hex digits a byte: how JSON carries names that are not UTF-8.
+std::string hex_of(std::string_view bytes);
+
 /// "123.4 MB": decimal units, as storage is sold.
 std::string human_bytes(std::uint64_t bytes);
 

@@ -13,6 +13,8 @@ namespace {
 
 using namespace std::string_view_literals;
 
+TEST(HexOf, GivesTwoDigitsAByte) { EXPECT_EQ(hex_of("\x01\xff"), "01ff"); }
+
 TEST(Printable, LeavesOrdinaryNamesAlone) {
   EXPECT_EQ(printable(""), "");
   EXPECT_EQ(printable("train/n01440764 tench.JPEG"), "train/n01440764 tench.JPEG");

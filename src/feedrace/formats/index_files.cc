@@ -34,6 +34,13 @@ Result<Fd> FolderFiles::open(const std::string& name) const {
   return fd;
 }
 
+Result<void> FolderFiles::remove(const std::string& name) {
+  if (unlinkat(folder_.get(), name.c_str(), 0) != 0) {
+    return system_failure(path(name), "unlink", errno);
+  }
+  return {};
+}
+
 Result<void> FolderFiles::sync() {
   // The whole file system in one call would also wait for other people's writes.
   if (fsync(folder_.get()) != 0) return system_failure(path_, "fsync", errno);
@@ -47,6 +54,11 @@ Result<Fd> MemoryFiles::create(const std::string& name) {
   if (!copy) return system_failure(path(name), "dup", errno);
   files_[name] = std::move(fd);
   return copy;
+}
+
+Result<void> MemoryFiles::remove(const std::string& name) {
+  if (files_.erase(name) == 0) return system_failure(path(name), "unlink", ENOENT);
+  return {};
 }
 
 Result<Fd> MemoryFiles::open(const std::string& name) const {

@@ -18,6 +18,8 @@ class IndexFiles {
   virtual Result<Fd> create(const std::string& name) = 0;
   /// Failures: kNotFound, kIo.
   virtual Result<Fd> open(const std::string& name) const = 0;
+  /// Takes a file that is there out again. Failure: kIo.
+  virtual Result<void> remove(const std::string& name) = 0;
   /// Makes everything written so far survive a loss of power. Failure: kIo.
   virtual Result<void> sync() = 0;
   /// For messages.
@@ -32,6 +34,7 @@ class FolderFiles : public IndexFiles {
 
   Result<Fd> create(const std::string& name) override;
   Result<Fd> open(const std::string& name) const override;
+  Result<void> remove(const std::string& name) override;
   Result<void> sync() override;
   std::string path(const std::string& name) const override { return path_ + "/" + name; }
   int fd() const noexcept { return folder_.get(); }
@@ -48,6 +51,7 @@ class MemoryFiles : public IndexFiles {
  public:
   Result<Fd> create(const std::string& name) override;
   Result<Fd> open(const std::string& name) const override;
+  Result<void> remove(const std::string& name) override;
   Result<void> sync() override { return {}; }
   std::string path(const std::string& name) const override { return "memory/" + name; }
 

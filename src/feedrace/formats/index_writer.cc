@@ -152,6 +152,11 @@ Result<void> IndexWriter::finish() {
   if (meta_.image_count > 0) {
     meta_.mean_image_bytes = image_bytes_ / static_cast<double>(meta_.image_count);
   }
+  if (meta_.image_count == meta_.sample_count) {  // A list of all numbers would say nothing.
+    columns_.pop_back();
+    const std::string name = fmt::format("{}.npy", columns::kImageSamples.name);
+    if (Result<void> removed = files_.remove(name); !removed) return removed;
+  }
   for (NpyWriter& column : columns_) {
     if (Result<void> finished = column.finish(); !finished) return finished;
   }

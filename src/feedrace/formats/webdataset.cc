@@ -174,6 +174,12 @@ class IndexKeeper {
     } else {
       reasons += "; " + cache.error().message;
     }
+    if (options_.must_store_index) {
+      throw Error(ErrorCode::kIo,
+                  fmt::format("{}: the index can't be stored: {}; free space, make the folder "
+                              "writable, or set cache_dir",
+                              printable(folder_), reasons));
+    }
     notices.push_back(
         fmt::format("index kept in memory only, so that each start makes it anew: {}; "
                     "make the folder writable, or set cache_dir",

@@ -15,12 +15,6 @@
 namespace feedrace::pipeline {
 namespace {
 
-std::string hex_of(std::string_view bytes) {
-  std::string hex;
-  for (const char byte : bytes) hex += fmt::format("{:02x}", static_cast<unsigned char>(byte));
-  return hex;
-}
-
 void put_text(nlohmann::json& line, const std::string& name, const std::string& value) {
   if (is_utf8(value)) {
     line[name] = value;

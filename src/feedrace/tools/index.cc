@@ -23,7 +23,9 @@ struct Options {
 int run(const Options& options) {
   using Clock = std::chrono::steady_clock;
   const auto start = Clock::now();
-  const auto set = formats::open_shards(options.data.sources, options.data.format);
+  formats::OpenOptions format = options.data.format;
+  format.must_store_index = true;
+  const auto set = formats::open_shards(options.data.sources, format);
   const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
   if (options.as_json) {
     print_json({{"shards", set->shards().size()},

@@ -3,18 +3,9 @@
 
 #include <cstdio>
 
-#include <fmt/format.h>
-
 #include "feedrace/core/text.h"
 
 namespace feedrace::tools {
-
-std::string hex_of(std::string_view bytes) {
-  std::string hex;
-  hex.reserve(2 * bytes.size());
-  for (const char byte : bytes) hex += fmt::format("{:02x}", static_cast<unsigned char>(byte));
-  return hex;
-}
 
 void put_text(nlohmann::ordered_json& object, const std::string& name, std::string_view value) {
   if (is_utf8(value)) {

@@ -8,8 +8,6 @@
 
 namespace feedrace::tools {
 
-std::string hex_of(std::string_view bytes);
-
 /// Sets `object[name]`, or `object[name + "_hex"]` where `value` is not UTF-8: JSON has no bytes.
 void put_text(nlohmann::ordered_json& object, const std::string& name, std::string_view value);
 
