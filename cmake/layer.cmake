@@ -37,7 +37,12 @@ function(feedrace_layer name)
     target_link_libraries(
       ${target}_test
       PRIVATE
-        ${target} feedrace_testing ${layer_LINKS} ${layer_TEST_LINKS} feedrace_flags GTest::gmock_main
+        ${target}
+        feedrace_testing
+        ${layer_LINKS}
+        ${layer_TEST_LINKS}
+        feedrace_flags
+        GTest::gmock_main
     )
     target_compile_definitions(
       ${target}_test

@@ -74,8 +74,8 @@ struct OpenOptions {
   std::string cache_dir;
   /// Make the index anew even if the stored one fits.
   bool rebuild_index = false;
-  /// An index that can be stored nowhere is an error (kIo); otherwise a warning, and it is made anew
-  /// at each start.
+  /// An index that can be stored nowhere is an error (kIo); otherwise a warning, and it is made
+  /// anew at each start.
   bool must_store_index = false;
 };
 
