@@ -23,7 +23,7 @@ PYTEST = .venv/bin/python -m pytest -c dev/pytest.toml --rootdir .
 
 # Each target is parallel inside; two at a time would only mix their output.
 .NOTPARALLEL:
-.PHONY: help setup build test demo bench fuzz soak format lint tidy analyze layers clean
+.PHONY: help setup setup-lint build test demo bench fuzz soak format lint tidy analyze layers clean
 .PHONY: test-unit test-cli test-asan test-tsan consumer
 .PHONY: $(PRESETS:%=configure-%) $(PRESETS:%=build-%)
 
@@ -32,6 +32,9 @@ help:  ## Show this list
 
 setup:
 	@dev/setup
+
+setup-lint:
+	@dev/setup lint
 
 $(PRESETS:%=configure-%): configure-%: setup
 	@cmake --preset $* >build/configure-$*.log 2>&1 || { cat build/configure-$*.log; exit 1; }
@@ -62,8 +65,10 @@ test-tsan: build-tsan  ## The same unit tests under the thread sanitizer
 consumer: build-release  ## Build and run a program outside the tree against the installed library
 	@dev/check_consumer build/release
 
-demo:  ## Run the main job on photographs, or on DATA=folder
-	@dev/demo/run $(DATA)
+# By the environment, not by make: a path may hold blanks and quotes.
+demo: export DATA := $(DATA)
+demo:  ## Run the main job on photographs, or on DATA=folder, shards or list
+	@dev/demo/run "$$DATA"
 
 bench: build-release  ## Run the micro-benchmarks, FILTER=regex some of them
 	@dev/run_benches build/release '$(FILTER)'
@@ -96,16 +101,16 @@ fuzz:  ## Fuzz every target for FUZZ_SECONDS=600 each
 soak: build-tsan  ## Repeat the threaded tests SOAK_RUNS=20 times under the thread sanitizer
 	@$(NO_ASLR) $(CTEST) --test-dir build/tsan -L '^(core|storage|pipeline)$$' --repeat until-fail:$(SOAK_RUNS)
 
-format: setup  ## Format C++, Python and CMake
+format: setup-lint  ## Format C++, Python and CMake
 	@dev/lint --fix
 
-lint: setup  ## Check formatting, spelling, licences, sizes
+lint: setup-lint  ## Check formatting, spelling, links, licences, sizes
 	@dev/lint
 
-tidy: configure-release  ## Run clang-tidy over the library and the program, or FILES="a.cc b.cc"
+tidy: setup-lint configure-release  ## Run clang-tidy over the library and the program, or FILES="a.cc b.cc"
 	@dev/tidy $(JOBS) $(FILES)
 
-analyze: configure-release  ## make tidy with the static analyzer; takes four times as long
+analyze: setup-lint configure-release  ## make tidy with the static analyzer; takes four times as long
 	@dev/tidy --analyze $(JOBS) $(FILES)
 
 layers: setup  ## Check that folders include only what the architecture allows

@@ -7,6 +7,7 @@ and flipped; only normalisation is left off.
 """
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -15,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-FEEDRACE = "build/release/bin/feedrace"
+FEEDRACE = os.environ.get("FEEDRACE_BIN", "build/release/bin/feedrace")
 COLUMNS = 8
 ROWS = 4
 CAPTION_PX = 20

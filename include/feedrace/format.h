@@ -55,6 +55,16 @@ class Dataset {
   /// The largest and the mean encoded image; `Place::kUnknownSize` and 0 where sizes are not known.
   virtual std::uint64_t max_image_bytes() const noexcept = 0;
   virtual double mean_image_bytes() const noexcept = 0;
+  /// Where labels come from, as a short phrase for people: "cls field", "json field, key "label"",
+  /// "label file x.txt", "class folders", "list", "none: every label is -1".
+  virtual std::string label_source() const = 0;
+};
+
+/// What to do with an index of shards that had to be made.
+enum class StoreIndex {
+  kTry,    ///< Store it; where that is not possible a warning, and each start makes it anew.
+  kMust,   ///< Store it; where that is not possible an error (kIo).
+  kNever,  ///< Write nothing, and keep it in memory without a warning. One that fits is used.
 };
 
 struct OpenOptions {
@@ -62,7 +72,8 @@ struct OpenOptions {
   /// that counts them; a set with none at all is an error that lists the fields that there are.
   std::vector<std::string> image_fields = {"jpg", "jpeg", "png", "webp"};
   /// Where a shard's label comes from: "cls", "json" (then `label_json_key` names the member), ""
-  /// for none. "auto": cls where there is one, else json, else none.
+  /// for none. "auto": cls where there is one, else json, else none, with a warning. A field, JSON
+  /// key or label file that is named, but gives no sample a label, is an error (kInvalidArgument).
   std::string label_field = "auto";
   std::string label_json_key = "label";
   /// A text file "key label" a line that gives the labels by key instead; empty: none.
@@ -74,9 +85,7 @@ struct OpenOptions {
   std::string cache_dir;
   /// Make the index anew even if the stored one fits.
   bool rebuild_index = false;
-  /// An index that can be stored nowhere is an error (kIo); otherwise a warning, and it is made
-  /// anew at each start.
-  bool must_store_index = false;
+  StoreIndex store_index = StoreIndex::kTry;
 };
 
 /// A way to lay samples out on storage.

@@ -52,9 +52,12 @@ struct LoaderOptions {
   formats::OpenOptions format;
   Pipeline pipeline = Pipeline::recipe("imagenet-train");
   std::size_t batch_size = 64;
-  bool shuffle = true;
+  /// Not set: by the pipeline; one that crops at random is for training and shuffles, another one
+  /// is for validation and keeps the stored order.
+  std::optional<bool> shuffle;
   std::uint64_t seed = 0;
-  LastBatch last_batch = LastBatch::kDrop;
+  /// Not set: `kDrop` when shuffling, else `kPartial`.
+  std::optional<LastBatch> last_batch;
   std::size_t thread_count = 0;  ///< Decode threads; 0: see `Plan`.
   std::size_t prefetch_factor = kDefaultPrefetchFactor;
   std::size_t queue_depth = kDefaultQueueDepth;
@@ -83,6 +86,7 @@ struct Plan {
   std::uint64_t sample_count = 0;
   std::size_t shard_count = 0;
   std::size_t class_count = 0;
+  std::string label_source;           ///< "class folders", "cls field", "none: every label is -1".
   std::uint64_t steps = 0;            ///< Batches an epoch.
   std::uint64_t dropped_samples = 0;  ///< An epoch, by `last_batch=drop`.
   std::uint64_t padded_samples = 0;   ///< An epoch, by `last_batch=pad`.

@@ -56,6 +56,7 @@ struct StageStats {
   std::size_t thread_count = 0;
   double busy_seconds = 0;       ///< Working, summed over its threads.
   double wait_seconds = 0;       ///< Waiting for input, output room or a slot, likewise.
+  double cpu_seconds = 0;        ///< Of the busy ones, those on a core; 0 where it is not measured.
   std::uint64_t item_count = 0;  ///< Samples (io, decode) or batches (consumer).
 };
 

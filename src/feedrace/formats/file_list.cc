@@ -16,6 +16,7 @@
 #include "feedrace/formats/fingerprint.h"
 #include "feedrace/formats/labels.h"
 #include "feedrace/formats/list_lines.h"
+#include "feedrace/formats/phrases.h"
 #include "feedrace/formats/posix_file.h"
 
 namespace feedrace::formats {
@@ -85,9 +86,10 @@ ListEntries parse_csv(std::string_view content, const std::string& path) {
     }
     if (row.size() != columns.count) {
       fail_line(path, reader.line(),
-                fmt::format("{} fields where {} are expected; write path,label, with \"\" around a "
-                            "path that holds a comma",
-                            row.size(), columns.count));
+                fmt::format("{} where {} expected; write path,label, with \"\" around a path that "
+                            "holds a comma",
+                            counted(row.size(), "field"),
+                            columns.count == 1 ? "1 is" : std::to_string(columns.count) + " are"));
     }
     check_path(row[columns.path], path, reader.line());
     entries.add(row[columns.path]);
@@ -134,6 +136,11 @@ class FileList : public Dataset {
       fingerprint.add_number(static_cast<std::uint64_t>(label_of(i)));
     }
     fingerprint_ = fingerprint.text();
+    if (entries_.labels.empty()) {
+      warnings_.push_back(fmt::format(
+          "{}: no labels: every label is -1; {}", printable(path),
+          has_ending(path, ".csv") ? "add a column label" : "add a member \"label\" to each line"));
+    }
   }
 
   std::string_view kind() const noexcept override { return "file list"; }
@@ -152,10 +159,13 @@ class FileList : public Dataset {
 
   const std::vector<std::string>& shards() const noexcept override { return none_; }
   const std::vector<std::string>& classes() const noexcept override { return none_; }
-  const std::vector<std::string>& warnings() const noexcept override { return none_; }
+  const std::vector<std::string>& warnings() const noexcept override { return warnings_; }
   std::string fingerprint() const override { return fingerprint_; }
   std::uint64_t max_image_bytes() const noexcept override { return Place::kUnknownSize; }
   double mean_image_bytes() const noexcept override { return 0; }
+  std::string label_source() const override {
+    return entries_.labels.empty() ? "none: every label is -1" : "list";
+  }
 
  private:
   std::int64_t label_of(std::uint64_t sample) const noexcept {
@@ -166,6 +176,7 @@ class FileList : public Dataset {
   const std::string name_;
   const ListEntries entries_;
   const std::vector<std::string> none_;
+  std::vector<std::string> warnings_;
   std::string fingerprint_;
 };
 

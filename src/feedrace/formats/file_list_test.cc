@@ -58,7 +58,7 @@ TEST(FileList, ReadsCsvByRfc4180) {
 
 TEST(FileList, NamesTheLineOfABadCsvRow) {
   EXPECT_THAT(error_of("a.jpg,1\n\"x\ny\",2\nb.jpg\n", "l.csv"),
-              HasSubstr("l.csv: line 4: 1 fields where 2"));
+              HasSubstr("l.csv: line 4: 1 field where 2 are expected"));
   EXPECT_THAT(error_of("a.jpg,1\nb\"x,2\n", "l.csv"), HasSubstr("line 2: a quote inside a field"));
   EXPECT_THAT(error_of("\"a\"b,1\n", "l.csv"), HasSubstr("line 1: text behind the quote"));
   EXPECT_THAT(error_of("a,1\n\"b\n\n", "l.csv"), HasSubstr("line 2: a quote that is never closed"));
@@ -100,6 +100,22 @@ TEST(FileList, FindsRelativePathsBesideTheListAndKeepsDoubleLines) {
   const std::string before = list->fingerprint();
   folder.write("lists/l.txt", "../x.jpg 1\n/abs.jpg 3\n../x.jpg 1\n");
   EXPECT_NE(open_dataset({path})->fingerprint(), before);
+}
+
+TEST(FileList, WarnsWhenItHasNoLabels) {
+  const feedrace::testing::TempDir folder;
+  const std::string csv = folder.write("l.csv", "path\na.jpg\n");
+  const std::string jsonl = folder.write("l.jsonl", "{\"path\": \"a.jpg\"}\n");
+  for (const std::string& path : {csv, jsonl}) {
+    const auto list = open_dataset({path});
+    EXPECT_EQ(*list->label(0), -1);
+    EXPECT_EQ(list->label_source(), "none: every label is -1");
+    EXPECT_THAT(list->warnings(),
+                ElementsAre(HasSubstr(path + ": no labels: every label is -1; add a ")));
+  }
+  const auto labelled = open_dataset({folder.write("l.txt", "a.jpg 3\n")});
+  EXPECT_EQ(labelled->label_source(), "list");
+  EXPECT_THAT(labelled->warnings(), ElementsAre());
 }
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include "feedrace/core/text.h"
 #include "feedrace/error.h"
 #include "feedrace/formats/posix_file.h"
+#include "feedrace/formats/shard_index.h"
 
 namespace feedrace::formats {
 namespace {
@@ -38,12 +39,18 @@ enum class EntryKind { kFolder, kFile, kNothing, kSpecial };
 
 /// What an entry is once links are followed. Only links, and file systems that do not tell, cost a
 /// system call.
-EntryKind kind_of(int folder, const dirent& entry) noexcept {
+EntryKind kind_of(int folder, const dirent& entry) {
   if (entry.d_type == DT_REG) return EntryKind::kFile;
   if (entry.d_type == DT_DIR) return EntryKind::kFolder;
   if (entry.d_type != DT_LNK && entry.d_type != DT_UNKNOWN) return EntryKind::kSpecial;
   struct stat status{};
-  if (fstatat(folder, entry.d_name, &status, 0) != 0) return EntryKind::kNothing;
+  if (fstatat(folder, entry.d_name, &status, 0) != 0) {
+    if (errno == EIO || errno == ENOMEM || errno == ESTALE) {
+      throw Error(ErrorCode::kIo, fmt::format("{}: {}; look at the device or mount",
+                                              printable(entry.d_name), errno_text("stat", errno)));
+    }
+    return EntryKind::kNothing;
+  }
   if (S_ISREG(status.st_mode)) return EntryKind::kFile;
   return S_ISDIR(status.st_mode) ? EntryKind::kFolder : EntryKind::kSpecial;
 }
@@ -79,7 +86,17 @@ class Walk {
     std::vector<std::size_t> begins;
   };
 
+  /// What the data set's owner has closed or removed is left out and said. Everything else (no
+  /// descriptors left, a failing device) is this machine's trouble now: going on would give another
+  /// set of samples in silence.
   void unreadable(const std::string& path, int error_number) {
+    constexpr std::array kOwners = {EACCES, EPERM, ENOENT, ENOTDIR, ELOOP, ENAMETOOLONG};
+    if (std::find(kOwners.begin(), kOwners.end(), error_number) == kOwners.end()) {
+      throw Error(ErrorCode::kIo,
+                  fmt::format("{}: the folder can't be read ({}); the list of samples would not be "
+                              "complete: raise the limit (ulimit -n) or look at the device",
+                              printable(path), errno_text("open", error_number)));
+    }
     out_.findings.add(fmt::format("folders left out, as they cannot be read ({})",
                                   errno_text("open", error_number)),
                       path);
@@ -160,6 +177,13 @@ class Walk {
   std::vector<Folder> folders_;
 };
 
+/// True for the index of shards that lie, or once lay, in the same folder: no class.
+bool is_shard_index(int folder, const std::string& name) {
+  struct stat status{};
+  return name.ends_with(".frindex") &&
+         fstatat(folder, (name + "/" + kMetaFile).c_str(), &status, 0) == 0;
+}
+
 }  // namespace
 
 bool has_image_ending(std::string_view name) noexcept {
@@ -193,7 +217,7 @@ RootListing list_root(const std::string& root) {
       const EntryKind kind = kind_of(dirfd(dir.get()), *entry);
       const bool is_image = has_image_ending(name);
       if (kind == EntryKind::kFolder) {
-        listing.classes.push_back(name);
+        if (!is_shard_index(dirfd(dir.get()), name)) listing.classes.push_back(name);
       } else {
         ++listing.file_count;
       }

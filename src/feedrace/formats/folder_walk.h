@@ -27,8 +27,9 @@ struct NameList {
 
 /// What lies directly under the root of an image folder.
 struct RootListing {
-  std::vector<std::string> classes;  ///< Folders and links to folders, in code-point order.
-  std::size_t file_count = 0;        ///< Of any kind.
+  /// Folders and links to folders, in code-point order; not the index of shards (NAME.frindex).
+  std::vector<std::string> classes;
+  std::size_t file_count = 0;  ///< Of any kind.
   Findings findings;
 };
 

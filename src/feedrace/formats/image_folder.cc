@@ -14,6 +14,7 @@
 #include "feedrace/formats/fingerprint.h"
 #include "feedrace/formats/folder_walk.h"
 #include "feedrace/formats/parallel.h"
+#include "feedrace/formats/phrases.h"
 
 namespace feedrace::formats {
 namespace {
@@ -58,6 +59,7 @@ class ImageFolder : public Dataset {
   std::string fingerprint() const override { return fingerprint_; }
   std::uint64_t max_image_bytes() const noexcept override { return Place::kUnknownSize; }
   double mean_image_bytes() const noexcept override { return 0; }
+  std::string label_source() const override { return "class folders"; }
 
  private:
   /// Appends one class.
@@ -119,8 +121,8 @@ std::unique_ptr<Dataset> ImageFolderFormat::open(const std::vector<std::string>&
   auto folder = std::make_unique<ImageFolder>(root, std::move(listing), std::move(classes));
   if (folder->size() != 0) return folder;
   std::string message =
-      fmt::format("{}: no images in class folders: found {} folders and {} files directly under it",
-                  printable(root), class_count, file_count);
+      fmt::format("{}: no images in class folders: found {} and {} directly under it",
+                  printable(root), counted(class_count, "folder"), counted(file_count, "file"));
   if (!folder->warnings().empty()) {
     message += fmt::format(" ({})", fmt::join(folder->warnings(), "; "));
   }

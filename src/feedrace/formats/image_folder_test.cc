@@ -45,6 +45,18 @@ TEST(ImageFolder, OrdersByFolderThenNameAsTorchvisionDoes) {
   EXPECT_THAT(set->classes(), ElementsAre("Z", "a"));
 }
 
+TEST(ImageFolder, TakesNoIndexOfShardsForAClass) {
+  const TempDir folder;
+  folder.write("a/1.jpg", "");
+  folder.write("shards.frindex/meta.json", "{}");
+  folder.write("t.frindex/1.jpg", "");
+  folder.write("z/1.jpg", "");
+  const auto set = open_dataset({folder.path()});
+  EXPECT_THAT(set->classes(), ElementsAre("a", "t.frindex", "z"));
+  EXPECT_EQ(*set->label(2), 2);
+  EXPECT_EQ(set->label_source(), "class folders");
+}
+
 TEST(ImageFolder, IsTheSameForAnyNumberOfThreads) {
   const TempDir folder;
   for (int i = 0; i < 300; ++i) folder.write(fmt::format("c{}/{}.png", i % 17, i), "");

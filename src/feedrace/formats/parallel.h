@@ -7,6 +7,7 @@
 #include <exception>
 #include <functional>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -30,7 +31,15 @@ inline void parallel_for(std::size_t count, std::size_t thread_count,
   };
   {
     std::vector<std::jthread> threads;
-    for (std::size_t i = 1; i < std::min(thread_count, count); ++i) threads.emplace_back(run);
+    const std::size_t wanted = std::min(thread_count, count);
+    bool has_room = true;  // No more threads to be had: those that there are do all of it.
+    while (has_room && threads.size() + 1 < wanted) {
+      try {
+        threads.emplace_back(run);
+      } catch (const std::system_error&) {
+        has_room = false;
+      }
+    }
     run();
   }
   if (failure) std::rethrow_exception(failure);

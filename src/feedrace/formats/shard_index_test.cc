@@ -218,6 +218,57 @@ TEST(ShardIndex, FallsBackToTheCacheFolderAndThenToMemory) {
   EXPECT_THAT(names_in(folder.path()), ElementsAre("a.tar", "file", "shards.frindex"));
 }
 
+TEST(ShardIndex, SaysWhereItIsStored) {
+  const TempDir folder;
+  const TempDir cache;
+  folder.write("a.tar", shard("a", 2));
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(open_shards({folder.path()})->index_path(), folder / "shards.frindex");
+  }
+  fs::remove_all(folder.path() / "shards.frindex");
+  folder.write("shards.frindex", "not a folder");
+  OpenOptions options;
+  options.cache_dir = cache.path();
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_THAT(open_shards({folder.path()}, options)->index_path(), HasSubstr(cache / "shards-"));
+  }
+  options.cache_dir = folder.write("file", "no folder either");
+  EXPECT_EQ(open_shards({folder.path()}, options)->index_path(), "");
+  options.store_index = StoreIndex::kMust;
+  try {
+    open_shards({folder.path()}, options);
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kIo);
+    EXPECT_THAT(error.what(), HasSubstr("the index can't be stored"));
+  }
+}
+
+TEST(ShardIndex, IsNotWrittenWhereThatIsNotWanted) {
+  const TempDir folder;
+  const TempDir cache;
+  folder.write("a.tar", shard("a", 2));
+  OpenOptions options;
+  options.cache_dir = cache.path();
+  options.store_index = StoreIndex::kNever;
+  const auto fresh = open_shards({folder.path()}, options);
+  EXPECT_THAT(keys_of(*fresh), ElementsAre("a0", "a1"));
+  EXPECT_THAT(fresh->warnings(), IsEmpty());
+  EXPECT_EQ(fresh->index_path(), "");
+  EXPECT_THAT(names_in(folder.path()), ElementsAre("a.tar"));
+
+  open_shards({folder.path()});
+  EXPECT_EQ(open_shards({folder.path()}, options)->index_path(), folder / "shards.frindex");
+  folder.write("b.tar", shard("b", 1));
+  const auto meta_written = fs::last_write_time(folder.path() / "shards.frindex/meta.json");
+  const auto stale = open_shards({folder.path()}, options);
+  EXPECT_THAT(keys_of(*stale), ElementsAre("a0", "a1", "b0"));
+  EXPECT_THAT(stale->warnings(), IsEmpty());
+  EXPECT_EQ(stale->index_path(), "");
+  EXPECT_EQ(fs::last_write_time(folder.path() / "shards.frindex/meta.json"), meta_written);
+  EXPECT_THAT(names_in(cache.path()), IsEmpty());
+}
+
 TEST(ShardIndex, IsMadeByTwoProcessesAtOnceWithoutHarm) {
   const TempDir folder;
   for (int i = 0; i < 8; ++i)

@@ -8,6 +8,8 @@
 
 #include "feedrace/core/text.h"
 #include "feedrace/formats/labels.h"
+#include "feedrace/formats/phrases.h"
+#include "feedrace/formats/shard_labels.h"
 #include "feedrace/formats/tar_reader.h"
 
 namespace feedrace::formats {
@@ -16,17 +18,18 @@ namespace {
 constexpr std::uint32_t kNoField = ~std::uint32_t{0};
 /// Of a label member that is read again for a message.
 constexpr std::uint64_t kMaxShownLabelBytes = std::uint64_t{1} << 20;
-/// Fields that a message lists.
-constexpr std::size_t kFieldsShown = 12;
 
 }  // namespace
 
 ShardSet::ShardSet(std::vector<std::string> paths, ShardIndex index, const OpenOptions& options,
-                   std::vector<std::string> notices)
+                   std::vector<std::string> notices, std::string index_path)
     : paths_(std::move(paths)),
       index_(std::move(index)),
       label_source_{options.label_file.empty() ? options.label_field : "", options.label_json_key,
                     nullptr},
+      label_file_(options.label_file),
+      label_phrase_(describe_label_source(index_.meta(), options)),
+      index_path_(std::move(index_path)),
       warnings_(std::move(notices)) {
   const std::vector<std::string>& fields = index_.meta().fields;
   for (const std::string& wanted : options.image_fields) {
@@ -34,10 +37,10 @@ ShardSet::ShardSet(std::vector<std::string> paths, ShardIndex index, const OpenO
     image_field_numbers_.push_back(
         found == fields.end() ? kNoField : static_cast<std::uint32_t>(found - fields.begin()));
   }
-  gather_warnings();
+  gather_warnings(!options.label_field.empty() || !options.label_file.empty());
 }
 
-void ShardSet::gather_warnings() {
+void ShardSet::gather_warnings(bool looks_for_labels) {
   const IndexMeta& meta = index_.meta();
   Findings all;
   for (const IndexMeta::Shard& shard : meta.shards) all.merge(shard.findings, shard.name);
@@ -48,7 +51,13 @@ void ShardSet::gather_warnings() {
         "{}: {} of {} samples left out, as they have no image field", printable(place),
         with_commas(meta.sample_count - meta.image_count), with_commas(meta.sample_count)));
   }
-  const bool labelled = meta.labelled_count + meta.bad_label_count > 0;
+  const bool labelled = has_labels(meta);
+  if (!labelled && looks_for_labels && meta.image_count > 0) {
+    warnings_.push_back(
+        fmt::format("{}: no labels: every label is -1; pack a .cls member with each image, name "
+                    "the field that holds the label in label_field, or give a label_file",
+                    printable(place)));
+  }
   if (labelled && meta.unlabelled_count > 0) {
     warnings_.push_back(fmt::format("{}: {} of {} samples have no label; reading one is an error",
                                     printable(place), with_commas(meta.unlabelled_count),
@@ -93,8 +102,7 @@ std::string ShardSet::key(std::uint64_t sample) const {
 Result<std::int64_t> ShardSet::label(std::uint64_t sample) const {
   const std::uint64_t entry = entry_of(sample);
   if (index_.label_state(entry) == LabelState::kOk) return index_.label(entry);
-  const IndexMeta& meta = index_.meta();
-  if (meta.labelled_count + meta.bad_label_count == 0) return std::int64_t{-1};
+  if (!has_labels(index_.meta())) return std::int64_t{-1};
   return explain_label(sample);
 }
 
@@ -104,6 +112,10 @@ Result<std::int64_t> ShardSet::explain_label(std::uint64_t sample) const {
   const auto fail = [&](const std::string& what) {
     return Failure{ErrorCode::kCorruptData, fmt::format("{}: {}", where(sample), what)};
   };
+  if (!label_file_.empty()) {
+    return fail(fmt::format("no label in {}; add its key, or leave the sample out",
+                            printable(label_file_)));
+  }
   if (index_.label_state(entry) == LabelState::kMissing) {
     return fail(
         fmt::format("no label, though other samples have one: fields are {}; add it, or leave "
@@ -116,31 +128,23 @@ Result<std::int64_t> ShardSet::explain_label(std::uint64_t sample) const {
     if (rank > (best ? label_source_.rank(best->name) : 0)) best = one;
   }
   if (!best || best->size_bytes > kMaxShownLabelBytes) return fail("label is not a whole number");
-  const std::string& shard_path = paths_[place(sample).shard];
-  const Result<Fd> fd = open_for_reading(shard_path);
-  if (!fd) return fd.error();
-  std::string text(static_cast<std::size_t>(best->size_bytes), '\0');
-  const Result<std::size_t> got = read_at(fd->get(), shard_path, best->offset_bytes, text);
-  if (!got) return got.error();
+  const Result<std::string> text = read_small(entry, *best);
+  if (!text) return text.error();
   std::string reason = "changed since it was indexed";
   if (is_json_field(best->name)) {
-    const Result<JsonLabel> parsed = parse_json_label(text, label_source_.json_key);
+    const Result<JsonLabel> parsed = parse_json_label(*text, label_source_.json_key);
     if (!parsed) reason = parsed.error().message;
   } else {
-    const Result<std::int64_t> parsed = parse_label(text);
+    const Result<std::int64_t> parsed = parse_label(*text);
     if (!parsed) reason = parsed.error().message;
   }
   return fail(fmt::format("field {}: {}", printable(best->name), reason));
 }
 
 std::string ShardSet::field_list(std::uint64_t entry) const {
-  std::string list;
-  std::size_t count = 0;
-  for (const Field& one : fields(entry)) {
-    if (++count > kFieldsShown) return list + ", ...";
-    list += (list.empty() ? "" : ", ") + printable(one.name);
-  }
-  return list;
+  std::vector<std::string> names;
+  for (const Field& one : fields(entry)) names.emplace_back(one.name);
+  return listed(names);
 }
 
 std::string ShardSet::where(std::uint64_t sample) const {
@@ -173,13 +177,35 @@ std::optional<ShardSet::Field> ShardSet::field(std::uint64_t entry, std::string_
   return std::nullopt;
 }
 
+Result<std::string> ShardSet::read_small(std::uint64_t entry, const Field& field) const {
+  const std::uint32_t shard = index_.shard(entry);
+  if (shard >= paths_.size() || field.size_bytes > kMaxShownLabelBytes) {
+    return Failure{ErrorCode::kCorruptData,
+                   fmt::format("field {} of {} can't be shown: {} bytes", printable(field.name),
+                               printable(index_.key(entry)), field.size_bytes)};
+  }
+  const Result<Fd> fd = open_for_reading(paths_[shard]);
+  if (!fd) return fd.error();
+  std::string text(static_cast<std::size_t>(field.size_bytes), '\0');
+  const Result<std::size_t> got = read_at(fd->get(), paths_[shard], field.offset_bytes, text);
+  if (!got) return got.error();
+  if (*got != text.size()) {
+    return Failure{ErrorCode::kCorruptData, fmt::format("{}: became shorter since it was indexed",
+                                                        printable(paths_[shard]))};
+  }
+  return text;
+}
+
 std::optional<std::uint64_t> ShardSet::find(std::size_t shard,
                                             std::string_view key) const noexcept {
   if (shard >= paths_.size()) return std::nullopt;
+  std::optional<std::uint64_t> dotted;
   for (std::uint64_t i = shard_begin(shard); i < shard_begin(shard + 1); ++i) {
-    if (index_.key(i) == key) return i;
+    const std::string_view found = index_.key(i);
+    if (found == key) return i;
+    if (!dotted && found.starts_with("./") && found.substr(2) == key) dotted = i;
   }
-  return std::nullopt;
+  return dotted;
 }
 
 }  // namespace feedrace::formats

@@ -26,9 +26,10 @@ class ShardSet : public Dataset {
     std::uint64_t size_bytes = 0;
   };
 
-  /// `notices` are warnings about the index itself, in front of those about the shards.
+  /// `notices` are warnings about the index itself, in front of those about the shards;
+  /// `index_path` is where it is stored.
   ShardSet(std::vector<std::string> paths, ShardIndex index, const OpenOptions& options,
-           std::vector<std::string> notices);
+           std::vector<std::string> notices, std::string index_path);
 
   std::string_view kind() const noexcept override { return "webdataset shards"; }
   std::uint64_t size() const noexcept override { return index_.meta().image_count; }
@@ -45,6 +46,10 @@ class ShardSet : public Dataset {
   std::uint64_t max_image_bytes() const noexcept override { return index_.meta().max_image_bytes; }
   double mean_image_bytes() const noexcept override { return index_.meta().mean_image_bytes; }
 
+  std::string label_source() const override { return label_phrase_; }
+
+  /// The folder of the stored index; empty when it is in memory only.
+  const std::string& index_path() const noexcept { return index_path_; }
   std::uint64_t entry_count() const noexcept { return index_.sample_count(); }
   std::uint64_t entry_of(std::uint64_t sample) const noexcept {
     return index_.sample_of_image(sample);
@@ -55,9 +60,13 @@ class ShardSet : public Dataset {
   std::vector<Field> fields(std::uint64_t entry) const;
   /// One field of a sample; nothing when it has none of that name.
   std::optional<Field> field(std::uint64_t entry, std::string_view name) const;
+  /// The bytes of a field that is small, as those with labels are, for messages. Failures: kIo,
+  /// kNotFound, kCorruptData (a field of more than 1 MiB, a shard that became shorter).
+  Result<std::string> read_small(std::uint64_t entry, const Field& field) const;
   /// Entries of a shard: [shard_begin(i), shard_begin(i + 1)).
   std::uint64_t shard_begin(std::size_t shard) const noexcept { return index_.shard_begin(shard); }
-  /// The entry with this key in this shard. Takes time linear in the shard's samples.
+  /// The entry with this key in this shard, else the one with "./" in front of it, as `tar cf a.tar
+  /// .` writes names. Takes time linear in the shard's samples.
   std::optional<std::uint64_t> find(std::size_t shard, std::string_view key) const noexcept;
   /// All field names of the set, in the order of their first appearance.
   const std::vector<std::string>& field_names() const noexcept { return index_.meta().fields; }
@@ -67,11 +76,14 @@ class ShardSet : public Dataset {
   std::optional<ShardIndex::Member> image(std::uint64_t sample) const noexcept;
   Result<std::int64_t> explain_label(std::uint64_t sample) const;
   std::string field_list(std::uint64_t entry) const;
-  void gather_warnings();
+  void gather_warnings(bool looks_for_labels);
 
   const std::vector<std::string> paths_;
   const ShardIndex index_;
   const LabelSource label_source_;
+  const std::string label_file_;
+  const std::string label_phrase_;
+  const std::string index_path_;
   const std::vector<std::string> no_classes_;
   std::vector<std::uint32_t> image_field_numbers_;  // By rank; ~0 for one that the set lacks.
   std::vector<std::string> warnings_;

@@ -19,6 +19,7 @@
 
 #include "feedrace/core/text.h"
 #include "feedrace/error.h"
+#include "feedrace/formats/phrases.h"
 #include "feedrace/formats/posix_file.h"
 
 namespace feedrace::formats {
@@ -129,6 +130,7 @@ std::optional<struct stat> status_of(const std::string& path) {
 
 struct FolderContent {
   Names shards;
+  Names no_files;  ///< Named like shards, but links to nothing, pipes, sockets, devices.
   std::size_t folder_count = 0;
 };
 
@@ -139,6 +141,7 @@ FolderContent list_folder(const std::string& path) {
   const std::unique_ptr<DIR, CloseDir> dir(opendir(path.c_str()));
   if (!dir) raise(system_failure(path, "open folder", errno));
   FolderContent content;
+  errno = 0;
   while (const dirent* entry = readdir(dir.get())) {
     const std::string_view name = entry->d_name;
     if (name.starts_with('.')) continue;
@@ -146,8 +149,11 @@ FolderContent list_folder(const std::string& path) {
     if (entry->d_type == DT_DIR || !has_shard_ending(name)) continue;
     const std::string full = fmt::format("{}{}{}", path, path.ends_with('/') ? "" : "/", name);
     const auto status = status_of(full);
-    if (status && S_ISREG(status->st_mode)) content.shards.push_back(full);
+    const bool is_file = status && S_ISREG(status->st_mode);
+    (is_file ? content.shards : content.no_files).push_back(full);
+    errno = 0;
   }
+  if (errno != 0) raise(system_failure(path, "read folder", errno));
   std::sort(content.shards.begin(), content.shards.end());
   return content;
 }
@@ -164,14 +170,9 @@ Names match_glob(const std::string& pattern) {
 }
 
 [[noreturn]] void fail_missing(const std::string& source, const Names& missing, std::size_t count) {
-  std::string names;
-  for (std::size_t i = 0; i < std::min(missing.size(), kNamesShown); ++i) {
-    names += (i == 0 ? "" : ", ") + printable(missing[i]);
-  }
-  if (missing.size() > kNamesShown) names += ", ...";
   throw Error(ErrorCode::kNotFound,
-              fmt::format("{}: {} of {} shards do not exist: {}; check the pattern, or copy them",
-                          printable(source), missing.size(), count, names));
+              fmt::format("{}: {} of {} shards missing: {}; check the pattern, or copy them",
+                          printable(source), missing.size(), count, listed(missing, kNamesShown)));
 }
 
 /// A pattern's shards, in the order of their names.
@@ -208,9 +209,18 @@ void add_folder(const std::string& source, ShardSources& out) {
                             printable(source)));
   }
   if (content.folder_count > 0) {
-    out.warnings.push_back(fmt::format("{}: {} folders beside {} shards are not read",
-                                       printable(source), content.folder_count,
-                                       content.shards.size()));
+    out.warnings.push_back(fmt::format("{}: only the shards are read: {} beside {} left out",
+                                       printable(source), counted(content.folder_count, "folder"),
+                                       counted(content.shards.size(), "shard")));
+  }
+  // A link whose shard is gone, most likely: without it the epoch would be shorter in silence.
+  if (!content.no_files.empty()) {
+    throw Error(
+        ErrorCode::kNotFound,
+        fmt::format("{}: {} of the names of shards lead to no file (a dangling link, pipe or "
+                    "device), such as {}; restore or remove them",
+                    printable(source), content.no_files.size(),
+                    printable(content.no_files.front())));
   }
   out.paths.insert(out.paths.end(), content.shards.begin(), content.shards.end());
 }

@@ -74,7 +74,7 @@ TEST(FindShards, NamesThoseOfAPatternThatAreMissing) {
   const TempDir folder;
   folder.write("s-0.tar", "");
   const std::string message = error_of({folder / "s-{0..9}.tar"});
-  EXPECT_THAT(message, HasSubstr("9 of 10 shards do not exist"));
+  EXPECT_THAT(message, HasSubstr("9 of 10 shards missing"));
   EXPECT_THAT(message, HasSubstr("s-1.tar"));
   EXPECT_THAT(error_of({folder / "*.tar.none"}), HasSubstr("no file matches"));
   EXPECT_THAT(error_of({folder / "gone.tar"}), HasSubstr("no such file"));
@@ -91,7 +91,7 @@ TEST(FindShards, SaysWhenFoldersBesideShardsAreNotRead) {
   folder.write("a.tar", "");
   folder.write("class/1.jpg", "");
   EXPECT_THAT(find_shards({folder.path().string()}).warnings,
-              ElementsAre(HasSubstr("1 folders beside 1 shards are not read")));
+              ElementsAre(HasSubstr("1 folder beside 1 shard left out")));
 }
 
 TEST(LookLikeShards, GoesByNamesAndKinds) {

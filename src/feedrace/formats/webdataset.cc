@@ -17,9 +17,12 @@
 #include "feedrace/core/cores.h"
 #include "feedrace/core/text.h"
 #include "feedrace/formats/fingerprint.h"
+#include "feedrace/formats/folder_walk.h"
 #include "feedrace/formats/index_place.h"
 #include "feedrace/formats/index_writer.h"
 #include "feedrace/formats/labels.h"
+#include "feedrace/formats/phrases.h"
+#include "feedrace/formats/shard_labels.h"
 #include "feedrace/formats/shard_sources.h"
 
 namespace feedrace::formats {
@@ -27,8 +30,6 @@ namespace {
 
 /// Shards that a message names.
 constexpr std::size_t kNamesShown = 3;
-/// Fields that a message names.
-constexpr std::size_t kFieldsShown = 12;
 
 /// The options that an index depends on, as text; equal texts give equal indexes.
 std::string options_text(const OpenOptions& options) {
@@ -71,19 +72,26 @@ class IndexKeeper {
                    hash_text(error ? folder_ : absolute.lexically_normal().native()) + ".frindex";
   }
 
-  ShardIndex open(std::vector<std::string>& notices) {
+  struct Opened {
+    ShardIndex index;
+    std::string path;  ///< Empty for one in memory.
+  };
+
+  Opened open(std::vector<std::string>& notices) const {
     StoredIndex stored;
     if (!options_.rebuild_index) {
-      stored = look(folder_ + "/" + name_);
-      if (stored.is_fresh()) return *std::move(stored.index);
+      const std::string path = folder_ + "/" + name_;
+      stored = look(path);
+      if (stored.is_fresh()) return {*std::move(stored.index), path};
       for (const std::string& cache : cache_candidates(options_.cache_dir)) {
         if (!is_own_folder(cache)) continue;
-        StoredIndex cached = look(cache + "/" + cached_name_);
-        if (cached.is_fresh()) return *std::move(cached.index);
+        const std::string cached_path = cache + "/" + cached_name_;
+        StoredIndex cached = look(cached_path);
+        if (cached.is_fresh()) return {*std::move(cached.index), cached_path};
         if (!stored.index) stored = std::move(cached);
       }
     }
-    if (stored.index) {
+    if (stored.index && options_.store_index != StoreIndex::kNever) {
       notices.push_back(fmt::format(
           "{}: index refreshed: {} of {} shards are new, changed or gone, such as {}",
           printable(folder_), stored.changed_count,
@@ -147,7 +155,7 @@ class IndexKeeper {
            mtime_ns(status) == known.mtime_ns;
   }
 
-  ShardIndex build(const StoredIndex& stored, std::vector<std::string>& notices) const {
+  Opened build(const StoredIndex& stored, std::vector<std::string>& notices) const {
     IndexBuild plan;
     plan.paths = paths_;
     plan.options = options_text_;
@@ -167,14 +175,19 @@ class IndexKeeper {
         return scan ? std::optional(*std::move(scan)) : std::nullopt;
       };
     }
+    if (options_.store_index == StoreIndex::kNever) return {build_in_memory(plan), ""};
     std::string reasons;
-    if (auto index = build_in(plan, folder_, name_, reasons)) return *std::move(index);
+    if (auto index = build_in(plan, folder_, name_, reasons)) {
+      return {*std::move(index), folder_ + "/" + name_};
+    }
     if (const auto cache = make_cache_folder(options_.cache_dir)) {
-      if (auto index = build_in(plan, *cache, cached_name_, reasons)) return *std::move(index);
+      if (auto index = build_in(plan, *cache, cached_name_, reasons)) {
+        return {*std::move(index), *cache + "/" + cached_name_};
+      }
     } else {
       reasons += "; " + cache.error().message;
     }
-    if (options_.must_store_index) {
+    if (options_.store_index == StoreIndex::kMust) {
       throw Error(ErrorCode::kIo,
                   fmt::format("{}: the index can't be stored: {}; free space, make the folder "
                               "writable, or set cache_dir",
@@ -184,7 +197,7 @@ class IndexKeeper {
         fmt::format("index kept in memory only, so that each start makes it anew: {}; "
                     "make the folder writable, or set cache_dir",
                     reasons));
-    return build_in_memory(plan);
+    return {build_in_memory(plan), ""};
   }
 
   /// Builds and stores the index; nothing, with the reason, where it cannot be written. Throws
@@ -228,12 +241,59 @@ class IndexKeeper {
   std::string folder_;
 };
 
-std::string list(const std::vector<std::string>& names, std::size_t most) {
-  std::string text;
-  for (std::size_t i = 0; i < std::min(names.size(), most); ++i) {
-    text += (i == 0 ? "" : ", ") + printable(names[i]);
+/// For a folder that is read as shards, as there are tars in it, but that may be meant as one of
+/// class folders: what to do. Empty when no folder in it has pictures.
+std::string stray_shard_advice(const std::vector<std::string>& sources) {
+  struct stat status{};
+  if (sources.size() != 1 || stat(sources[0].c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) {
+    return "";
   }
-  return names.size() > most ? text + ", ..." : text;
+  for (const std::string& name : list_root(sources[0]).classes) {
+    if (list_class(sources[0], name).paths.size() == 0) continue;
+    std::vector<std::string> shards = find_shards(sources).paths;
+    for (std::string& shard : shards) shard = base_name(shard);
+    const std::string tars = listed(shards, kNamesShown);
+    return fmt::format(
+        "folders with pictures, such as {}, are not read because {} lies beside "
+        "them; move {} away to read the folders as classes",
+        printable(name), tars, tars);
+  }
+  return "";
+}
+
+/// Says why a set gives no sample.
+[[noreturn]] void fail_without_images(const ShardSet& set, const std::vector<std::string>& sources,
+                                      const OpenOptions& options) {
+  std::string advice = stray_shard_advice(sources);
+  std::string found;
+  if (set.entry_count() == 0) {
+    found = fmt::format("no samples in {}{}", counted(set.shards().size(), "shard"),
+                        set.warnings().empty() ? "" : " (" + set.warnings()[0] + ")");
+    if (advice.empty()) advice = "check what packed them";
+  } else {
+    found = fmt::format("none of {} has an image field ({}); fields found: {}",
+                        counted(set.entry_count(), "sample"), listed(options.image_fields),
+                        listed(set.field_names()));
+    if (advice.empty()) {
+      advice = "name the right one in image_fields (a key ends at the first dot of the name)";
+    }
+  }
+  throw Error(ErrorCode::kNotFound,
+              fmt::format("{}: {}; {}", listed(sources, kNamesShown), found, advice));
+}
+
+/// Opens shards; where they cannot be read says as well when they are likely not meant.
+std::unique_ptr<ShardSet> open_or_advise(const std::vector<std::string>& sources,
+                                         const OpenOptions& options) {
+  try {
+    return open_shards(sources, options);
+  } catch (const Error& error) {
+    const bool is_unreadable =
+        error.code() == ErrorCode::kCorruptData || error.code() == ErrorCode::kUnsupported;
+    const std::string advice = is_unreadable ? stray_shard_advice(sources) : "";
+    if (advice.empty()) throw;
+    throw Error(error.code(), fmt::format("{}; {}", error.what(), advice));
+  }
 }
 
 }  // namespace
@@ -247,28 +307,17 @@ std::unique_ptr<ShardSet> open_shards(const std::vector<std::string>& sources,
   if (sources.empty()) throw Error(ErrorCode::kInvalidArgument, "no source given; name the shards");
   ShardSources found = find_shards(sources);
   std::vector<std::string> notices = std::move(found.warnings);
-  ShardIndex index = IndexKeeper(sources, found.paths, options).open(notices);
+  auto [index, path] = IndexKeeper(sources, found.paths, options).open(notices);
   return std::make_unique<ShardSet>(std::move(found.paths), std::move(index), options,
-                                    std::move(notices));
+                                    std::move(notices), std::move(path));
 }
 
 std::unique_ptr<Dataset> WebdatasetFormat::open(const std::vector<std::string>& sources,
                                                 const OpenOptions& options) const {
-  std::unique_ptr<ShardSet> set = open_shards(sources, options);
-  if (set->size() > 0) return set;
-  const std::string place = list(sources, kNamesShown);
-  if (set->entry_count() == 0) {
-    throw Error(ErrorCode::kNotFound,
-                fmt::format("{}: no samples in {} shards{}; check what packed them", place,
-                            set->shards().size(),
-                            set->warnings().empty() ? "" : " (" + set->warnings()[0] + ")"));
-  }
-  throw Error(
-      ErrorCode::kNotFound,
-      fmt::format("{}: none of {} samples has an image field ({}); fields found: {}; name the "
-                  "right one in image_fields (a key ends at the first dot of the name)",
-                  place, with_commas(set->entry_count()), list(options.image_fields, kFieldsShown),
-                  list(set->field_names(), kFieldsShown)));
+  std::unique_ptr<ShardSet> set = open_or_advise(sources, options);
+  if (set->size() == 0) fail_without_images(*set, sources, options);
+  require_named_labels(*set, options);
+  return set;
 }
 
 }  // namespace feedrace::formats

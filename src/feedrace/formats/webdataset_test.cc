@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "feedrace/formats/webdataset.h"
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -106,10 +107,10 @@ TEST(Webdataset, ListsTheFieldsThatThereAreWhenNoneIsAnImage) {
   const std::string path =
       folder.write("a.tar", TarText().add("1.tiff", "x").add("1.cls", "1").end().text());
   EXPECT_THAT(error_of({path}), HasSubstr("not_found: " + path +
-                                          ": none of 1 samples has an image field "
+                                          ": none of 1 sample has an image field "
                                           "(jpg, jpeg, png, webp); fields found: tiff, cls"));
   const std::string empty = folder.write("empty.tar", TarText().end().text());
-  EXPECT_THAT(error_of({empty}), HasSubstr("no samples in 1 shards"));
+  EXPECT_THAT(error_of({empty}), HasSubstr("no samples in 1 shard"));
 }
 
 TEST(Webdataset, TakesTheLabelFromClsBeforeJsonWhateverTheirOrder) {
@@ -179,6 +180,44 @@ TEST(Webdataset, TakesLabelsByKeyFromAFile) {
   EXPECT_THAT(error_of({path}, options), HasSubstr("labels.txt: line 2: key d/1 comes twice"));
 }
 
+TEST(Webdataset, SaysThatAStrayTarHidesTheClassFolders) {
+  const TempDir folder;
+  folder.write("cat/1.jpg", "x");
+  folder.write("zebra/1.jpg", "x");
+  for (const std::string& content : {TarText().add("notes.txt", "x").end().text(),
+                                     TarText().end().text(), std::string(2048, 'n')}) {
+    const std::string stray = folder.write("backup.tar", content);
+    EXPECT_THAT(error_of({folder.path()}),
+                HasSubstr("; folders with pictures, such as cat, are not read because backup.tar "
+                          "lies beside them; move backup.tar away to read the folders as classes"));
+    std::filesystem::remove(stray);
+    const auto set = open_dataset({folder.path()});
+    EXPECT_THAT(set->classes(), ElementsAre("cat", "zebra")) << "the tar's index is no class";
+  }
+  folder.write("backup.tar", TarText().add("1.jpg", "x").add("1.cls", "1").end().text());
+  EXPECT_THAT(open_dataset({folder.path()})->warnings(),
+              Contains(HasSubstr("only the shards are read: 2 folders beside 1 shard left out")));
+}
+
+TEST(Webdataset, FindsAKeyWithADotAndSlashInFrontWhereThereIsNoOther) {
+  const TempDir folder;
+  const std::string path = folder.write("a.tar", TarText()
+                                                     .add("./1.jpg", "x")
+                                                     .add("./d/2.jpg", "x")
+                                                     .add("./3.jpg", "x")
+                                                     .add("3.jpg", "x")
+                                                     .end()
+                                                     .text());
+  const auto set = open_shards({path});
+  EXPECT_EQ(set->find(0, "1"), 0u);
+  EXPECT_EQ(set->find(0, "./1"), 0u);
+  EXPECT_EQ(set->find(0, "d/2"), 1u);
+  EXPECT_EQ(set->find(0, "3"), 3u) << "the exact one first";
+  EXPECT_EQ(set->find(0, "./3"), 2u);
+  EXPECT_EQ(set->find(0, "2"), std::nullopt);
+  EXPECT_EQ(set->find(0, "/1"), std::nullopt);
+}
+
 TEST(Webdataset, NamesAllDamagedShardsAtOnce) {
   const TempDir folder;
   folder.write("a.tar", TarText().add("1.jpg", "x").end().text());
@@ -208,7 +247,7 @@ TEST(OpenDataset, NamesThePlaceWhatWasFoundAndWhatToDo) {
   EXPECT_THAT(error_of({folder / "gone"}),
               HasSubstr("gone: no such file or folder; check the path"));
   EXPECT_THAT(error_of({folder / "empty"}),
-              HasSubstr("found 0 folders and 1 files directly under it"));
+              HasSubstr("found 0 folders and 1 file directly under it"));
   EXPECT_THAT(error_of({folder / "odd.bin"}),
               HasSubstr("neither a folder, a .tar shard, nor a list"));
   EXPECT_THAT(error_of({folder / "a", folder / "empty"}),

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <utility>
 
+#include "feedrace/core/text.h"
+
 namespace feedrace::pipeline {
 namespace {
 
@@ -23,7 +25,9 @@ void DecodeThread::run(BoundedQueue<DecodeTask>& queue) {
     if (!task) return;
     started_ = start.time_since_epoch().count();
     sample_ = task->sample;
+    const std::uint64_t cpu_before = thread_cpu_ns();
     process(*task);
+    shared_.clock.add_cpu(thread_cpu_ns() - cpu_before);
     sample_ = kIdle;
     shared_.clock.add_busy(nanoseconds_since(start));
     shared_.clock.add_items(1);
@@ -66,8 +70,20 @@ void DecodeThread::flag(const DecodeTask& task, const std::string& complaint) {
   task.batch->complaints.push_back(std::move(sentence));
 }
 
+/// Puts the sample's place in front, unless the layer that failed has named it already.
+void DecodeThread::name_place(const DecodeTask& task, Failure& failure) const {
+  const std::string where = shared_.dataset.where(task.sample);
+  const std::string path = printable(shared_.dataset.path(task.sample));
+  const bool is_own_file = shared_.dataset.place(task.sample).shard == formats::Place::kOwnFile;
+  const bool is_named = failure.message.starts_with(where + ":") ||
+                        (is_own_file && failure.message.starts_with(path + ":"));
+  if (!is_named) failure.message = where + ": " + failure.message;
+  // Whatever is wrong with one sample is the data's fault, but for a device that fails.
+  if (failure.code != ErrorCode::kIo) failure.code = ErrorCode::kCorruptData;
+}
+
 void DecodeThread::handle_bad(DecodeTask& task, Failure failure) {
-  failure.message = shared_.dataset.where(task.sample) + ": " + failure.message;
+  name_place(task, failure);
   const auto listed =
       shared_.quarantine.add(shared_.dataset, task.sample, task.batch->order->epoch(),
                              to_string(failure.code), failure.message);

@@ -61,6 +61,7 @@ class DecodeThread {
   void flag(const DecodeTask& task, const std::string& complaint);
   Result<std::int64_t> fill(const DecodeTask& task);
   void handle_bad(DecodeTask& task, Failure failure);
+  void name_place(const DecodeTask& task, Failure& failure) const;
   bool substitute(DecodeTask& task);
   void blank(DecodeTask& task);
 

@@ -10,6 +10,10 @@ namespace {
 constexpr double kUnnoticedWait = 0.05;
 // Threads busier than this are what everything else waits for.
 constexpr double kSaturated = 0.8;
+// A reader that waits for the device less than this is not what decode threads wait for.
+constexpr double kReadsMatter = 0.3;
+// Threads that are busy but this little on a core share it with somebody else.
+constexpr double kOwnCore = 0.8;
 
 double share(double part, double rest) { return part + rest > 0 ? part / (part + rest) : 0; }
 
@@ -20,9 +24,7 @@ const StageStats* find(const Stats& stats, const std::string& name) {
   return nullptr;
 }
 
-}  // namespace
-
-std::string explain(const Stats& stats) {
+std::string verdict(const Stats& stats) {
   const StageStats* decode = find(stats, "decode");
   const StageStats* consumer = find(stats, "consumer");
   if (decode == nullptr || consumer == nullptr || stats.batches == 0) {
@@ -35,13 +37,38 @@ std::string explain(const Stats& stats) {
                   waited * 100, decode->thread_count, busy * 100);
   if (waited < kUnnoticedWait) return "the consumer limits: " + evidence + "; nothing to do here";
   if (busy >= kSaturated) {
+    const double on_core = share(decode->cpu_seconds, decode->busy_seconds - decode->cpu_seconds);
+    if (decode->cpu_seconds > 0 && on_core < kOwnCore) {
+      return fmt::format(
+          "cores limit: {}, but on a core only {:.0f} % of that time; other processes, or more "
+          "threads than cores, take the rest: free cores, or use fewer threads",
+          evidence, on_core * 100);
+    }
     return "decode limits: " + evidence + "; more cores, or smaller pictures, would help";
+  }
+  const StageStats* io = find(stats, "io");
+  if (io != nullptr && share(io->busy_seconds, io->wait_seconds) < kReadsMatter) {
+    return "a few slow samples limit: " + evidence +
+           ", and reads were hardly waited for; look for pictures far larger than the rest, or "
+           "decode "
+           "further ahead (prefetch_factor)";
   }
   return fmt::format(
       "storage limits: {}, a read took {:.1f} ms in the middle and {:.1f} ms at the 99th "
       "percentile; faster storage, larger shards or a deeper queue would help",
       evidence, static_cast<double>(stats.read_latency.quantile_ns(0.5)) * 1e-6,
       static_cast<double>(stats.read_latency.quantile_ns(0.99)) * 1e-6);
+}
+
+}  // namespace
+
+std::string explain(const Stats& stats, const Pipeline& pipeline) {
+  std::string sentence = verdict(stats);
+  if (!pipeline.ops.empty()) {
+    sentence += "; not fused, so one more pass over each picture:";
+    for (const auto& op : pipeline.ops) sentence += fmt::format(" {}", op->name());
+  }
+  return sentence;
 }
 
 }  // namespace feedrace::pipeline

@@ -90,6 +90,7 @@ class Loader::Impl {
   std::optional<Batch> next();
   void set_epoch(std::uint64_t epoch);
   Stats stats() const;
+  std::string explain() const { return pipeline::explain(stats(), options_.pipeline); }
   void cancel() noexcept;
 
  private:
@@ -366,7 +367,7 @@ std::optional<Batch> Loader::next() { return impl_->next(); }
 void Loader::set_epoch(std::uint64_t epoch) { impl_->set_epoch(epoch); }
 std::uint64_t Loader::epoch() const noexcept { return impl_->epoch(); }
 Stats Loader::stats() const { return impl_->stats(); }
-std::string Loader::explain() const { return pipeline::explain(impl_->stats()); }
+std::string Loader::explain() const { return impl_->explain(); }
 void Loader::cancel() noexcept { impl_->cancel(); }
 
 }  // namespace feedrace

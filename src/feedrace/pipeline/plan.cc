@@ -25,6 +25,10 @@ constexpr std::uint64_t kScratchBytesPerThread = std::uint64_t{1} << 20;
 // half of what the machine has left.
 constexpr std::uint64_t kFallbackMemoryBytes = std::uint64_t{4} << 30;
 
+// The largest encoded sample: one of several GB is no picture, and reading it all to find that out
+// would break the plan and hold up the end of the run.
+constexpr std::uint64_t kMaxSampleBytes = std::uint64_t{1} << 30;
+
 constexpr std::size_t kMaxBatchSize = 1 << 20;
 constexpr std::size_t kMaxThreads = 1024;
 constexpr std::size_t kMaxPrefetch = 1024;
@@ -98,7 +102,7 @@ void plan_memory(const LoaderOptions& options, const SlotShape& slot, Sizing& si
   }
   const std::uint64_t spare = plan.memory_limit_bytes - plan.memory_bytes;
   sizing.slot_limit = sizing.planned_slots + static_cast<std::size_t>(spare / slot.total_bytes);
-  sizing.max_sample_bytes = std::max<std::uint64_t>(spare, sizing.buffers.bytes);
+  sizing.max_sample_bytes = std::clamp<std::uint64_t>(spare, sizing.buffers.bytes, kMaxSampleBytes);
 }
 
 }  // namespace
@@ -122,8 +126,10 @@ BufferShape plan_buffers(const LoaderOptions& options, std::size_t decode_thread
 Sizing make_sizing(const LoaderOptions& options, const formats::Dataset& dataset) {
   check_options(options);
   Sizing sizing;
-  sizing.order = {dataset.size(), options.batch_size, rule_of(options.last_batch), options.shuffle,
-                  options.seed};
+  const bool shuffle = options.shuffle.value_or(options.pipeline.random_resized_crop.has_value());
+  const LastBatch last_batch =
+      options.last_batch.value_or(shuffle ? LastBatch::kDrop : LastBatch::kPartial);
+  sizing.order = {dataset.size(), options.batch_size, rule_of(last_batch), shuffle, options.seed};
   const order::EpochPlan epoch = order::plan_epoch(sizing.order);
 
   Plan& plan = sizing.plan;
@@ -131,6 +137,7 @@ Sizing make_sizing(const LoaderOptions& options, const formats::Dataset& dataset
   plan.sample_count = dataset.size();
   plan.shard_count = dataset.shards().size();
   plan.class_count = dataset.classes().size();
+  plan.label_source = dataset.label_source();
   plan.steps = epoch.steps;
   plan.dropped_samples = epoch.dropped;
   plan.padded_samples = epoch.padded;
@@ -162,6 +169,7 @@ std::string Plan::to_text() const {
   if (shard_count > 0) what += fmt::format(" in {} shards", with_commas(shard_count));
   if (class_count > 0) what += fmt::format(", {} classes", with_commas(class_count));
   line("data", what + ", fingerprint " + fingerprint);
+  line("labels", label_source);
   std::string split = fmt::format("{} batches of {} an epoch", with_commas(steps), batch_size);
   if (dropped_samples > 0)
     split += fmt::format(", {} samples dropped", with_commas(dropped_samples));
@@ -169,8 +177,7 @@ std::string Plan::to_text() const {
   line("epoch", split);
   line("order", order);
   line("pipeline", pipeline);
-  line("storage",
-       backend_reason.empty() ? backend : fmt::format("{} ({})", backend, backend_reason));
+  line("storage", backend_reason);
   line("threads",
        fmt::format("1 I/O (queue depth {}), {} decode of {} usable cores, {} batches ahead",
                    queue_depth, decode_threads, usable_cores, prefetch_factor));
@@ -189,6 +196,7 @@ std::string Plan::to_json() const {
       {"samples", sample_count},
       {"shards", shard_count},
       {"classes", class_count},
+      {"labels", label_source},
       {"fingerprint", fingerprint},
       {"batch_size", batch_size},
       {"steps", steps},

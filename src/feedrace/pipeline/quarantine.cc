@@ -46,7 +46,8 @@ std::string line_of(const formats::Dataset& dataset, std::uint64_t sample, std::
 
 Quarantine::Quarantine(const std::string& path) : path_(path) {
   if (path_.empty()) return;
-  fd_ = open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  // Non-blocking: a pipe that nobody reads must not hold up the start.
+  fd_ = open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0666);
   if (fd_ < 0) {
     throw Error(ErrorCode::kIo,
                 fmt::format("{}: the quarantine file can't be written ({}); name another with "

@@ -17,10 +17,11 @@ constexpr std::uint64_t kMaxGapBytes = 16 << 10;
 constexpr std::size_t kHarvest = 32;
 
 Failure too_large(std::uint64_t bytes, std::uint64_t limit) {
-  return {ErrorCode::kCorruptData,
-          fmt::format("the sample has {} bytes and at most {} fit in the memory limit; raise the "
-                      "memory limit if it is meant",
-                      bytes, limit)};
+  return {
+      ErrorCode::kCorruptData,
+      fmt::format("the sample has {} bytes and at most {} are read (the memory limit, and 1 GiB in "
+                  "any case); take it out, or raise the memory limit",
+                  bytes, limit)};
 }
 
 }  // namespace

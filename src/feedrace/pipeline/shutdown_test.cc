@@ -248,6 +248,7 @@ class DefectiveSet final : public formats::Dataset {
   std::string fingerprint() const override { return inner_->fingerprint(); }
   std::uint64_t max_image_bytes() const noexcept override { return inner_->max_image_bytes(); }
   double mean_image_bytes() const noexcept override { return inner_->mean_image_bytes(); }
+  std::string label_source() const override { return inner_->label_source(); }
 
  private:
   const std::shared_ptr<const formats::Dataset> inner_;

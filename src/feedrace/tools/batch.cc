@@ -74,12 +74,15 @@ int run(const Options& options) {
     throw Error(ErrorCode::kIo, fmt::format("{}: can't be made ({}); choose another place",
                                             printable(options.out), errno_text("mkdir", errno)));
   }
+  warn(loader.plan().warnings);
   loader.set_epoch(options.epoch);
   std::optional<Batch> batch;
   for (std::uint64_t step = 0; step <= options.step; ++step) batch = loader.next();
   write_npy(options.out + "/images.npy", batch->images);
   write_npy(options.out + "/labels.npy", batch->labels);
   print_json(describe(*batch, loader.dataset()));
+  warn(loader.stats().fallbacks);
+  warn(loader.stats().complaints);
   return kGood;
 }
 
@@ -92,8 +95,12 @@ void add_batch(CLI::App& app) {
   options->load.add_to(*command);
   command->add_option("--out", options->out, "The folder to write into; made if it is not there")
       ->required();
-  command->add_option("--epoch", options->epoch, "Of the batch")->capture_default_str();
-  command->add_option("--step", options->step, "Of the batch in its epoch")->capture_default_str();
+  command->add_option("--epoch", options->epoch, "Of the batch")
+      ->check(whole_number(0))
+      ->capture_default_str();
+  command->add_option("--step", options->step, "Of the batch in its epoch")
+      ->check(whole_number(0))
+      ->capture_default_str();
   add_command(*command, [options] { return run(*options); });
 }
 

@@ -36,16 +36,12 @@ struct Options {
   bool quiet = false;
 };
 
-/// Checks that batches hold pictures: every value finite, no image flat unless its source is, and
-/// gives their mean and deviation, which for a normalised recipe lie near 0 and 1.
+/// Checks that batches hold pictures, every value finite and not all the same, and gives their mean
+/// and deviation, which for a normalised recipe lie near 0 and 1. Looks at the first and the last
+/// batch, outside of the time that is measured.
 class OutputCheck {
  public:
-  // Looking at every value of every batch would be measured as part of the loader.
-  static constexpr std::uint64_t kBatches = 4;
-
   void look_at(const Batch& batch) {
-    if (looked_ == kBatches) return;
-    ++looked_;
     const std::size_t count = batch.images.size_bytes() / size_of(batch.images.dtype);
     for (std::size_t i = 0; i < count; ++i) add(value(batch.images, i));
   }
@@ -80,7 +76,6 @@ class OutputCheck {
     ++count_;
   }
 
-  std::uint64_t looked_ = 0;
   std::uint64_t count_ = 0;
   std::uint64_t not_finite_ = 0;
   double sum_ = 0;
@@ -104,6 +99,7 @@ Measured measure(Loader& loader, const Options& options) {
   Clock::time_point start;
   double cpu_at_start = 0;
   bool has_first = false;
+  std::optional<Batch> last;
   while (options.epochs == 0 || measured.epochs < options.epochs) {
     const std::optional<Batch> batch = loader.next();
     if (!batch) {
@@ -119,12 +115,13 @@ Measured measure(Loader& loader, const Options& options) {
       continue;
     }
     measured.images += batch->size();
-    measured.check.look_at(*batch);
+    last = *batch;
     measured.seconds = std::chrono::duration<double>(Clock::now() - start).count();
     progress.update(measured.images, options.epochs > 0 ? 0 : measured.seconds / options.seconds);
     if (options.epochs == 0 && measured.seconds >= options.seconds) break;
   }
   measured.cpu_seconds = process_cpu_seconds() - cpu_at_start;
+  if (last) measured.check.look_at(*last);
   measured.anonymous_bytes = anonymous_memory_bytes();
   return measured;
 }
@@ -137,6 +134,7 @@ nlohmann::ordered_json stages_json(const Stats& stats) {
                           {"busy_seconds", stage.busy_seconds},
                           {"wait_seconds", stage.wait_seconds},
                           {"busy_share", total > 0 ? stage.busy_seconds / total : 0},
+                          {"cpu_seconds", stage.cpu_seconds},
                           {"items", stage.item_count}};
   }
   return stages;
@@ -165,6 +163,9 @@ nlohmann::ordered_json report(const Loader& loader, const Measured& measured,
       {"seconds", measured.seconds},
       {"epochs", measured.epochs},
       {"bad_samples", stats.bad_samples},
+      {"substituted_samples", stats.substituted_samples},
+      {"blanked_samples", stats.blanked_samples},
+      {"padded_samples", stats.padded_samples},
       {"extra_slots", stats.extra_slots},
       {"planned_memory_bytes", loader.plan().memory_bytes},
       {"anonymous_memory_bytes", measured.anonymous_bytes},
@@ -175,6 +176,7 @@ nlohmann::ordered_json report(const Loader& loader, const Measured& measured,
       {"fallbacks", stats.fallbacks},
       {"flagged_samples", stats.flagged_samples},
       {"complaints", stats.complaints},
+      {"warnings", loader.plan().warnings},
       {"settings",
        {{"batch_size", loader.plan().batch_size},
         {"decode_threads", loader.plan().decode_threads},
@@ -193,9 +195,11 @@ nlohmann::ordered_json report(const Loader& loader, const Measured& measured,
 void print_text(const Loader& loader, const Measured& measured) {
   const Stats stats = loader.stats();
   const auto images = static_cast<double>(measured.images);
-  fmt::print("rate      {:.0f} images/s over {:.1f} s ({} images), {:.2f} CPU s per 1000\n",
-             measured.seconds > 0 ? images / measured.seconds : 0.0, measured.seconds,
-             with_commas(measured.images), images > 0 ? measured.cpu_seconds * 1000 / images : 0.0);
+  fmt::print(
+      "rate      {:.0f} images/s over {:.1f} s ({} images, the first batch not counted), "
+      "{:.2f} CPU s per 1000\n",
+      measured.seconds > 0 ? images / measured.seconds : 0.0, measured.seconds,
+      with_commas(measured.images), images > 0 ? measured.cpu_seconds * 1000 / images : 0.0);
   fmt::print("start     first batch {:.2f} s after the process began\n",
              measured.first_batch_seconds);
   for (const StageStats& stage : stats.stages) {
@@ -215,6 +219,11 @@ void print_text(const Loader& loader, const Measured& measured) {
   fmt::print("memory    {} anonymous, {} planned; peak resident {}\n",
              human_bytes(measured.anonymous_bytes), human_bytes(loader.plan().memory_bytes),
              human_bytes(peak_resident_bytes()));
+  if (stats.bad_samples + stats.padded_samples + stats.flagged_samples > 0) {
+    fmt::print("samples   {} bad: {} replaced, {} blanked; {} padded, {} flagged\n",
+               stats.bad_samples, stats.substituted_samples, stats.blanked_samples,
+               stats.padded_samples, stats.flagged_samples);
+  }
   for (const std::string& fallback : stats.fallbacks) fmt::print("note      {}\n", fallback);
   for (const std::string& complaint : stats.complaints) fmt::print("flagged   {}\n", complaint);
   fmt::print("verdict   {}\n", loader.explain());
@@ -224,7 +233,9 @@ int run(const Options& options) {
   InterruptGuard interrupt;
   Loader loader(options.load.make());
   const InterruptGuard::Watch watch(interrupt, loader);
-  if (!options.as_json && !options.quiet) fmt::print("{}", loader.plan().to_text());
+  const bool shows_plan = !options.as_json && !options.quiet;
+  if (shows_plan) fmt::print("{}", loader.plan().to_text());
+  if (!shows_plan) warn(loader.plan().warnings);
   std::fflush(stdout);
   const Measured measured = measure(loader, options);
   if (options.as_json) {
@@ -248,9 +259,10 @@ void add_bench(CLI::App& app) {
       bench->add_subcommand("loader", "Load batches as fast as they come and throw them away");
   options->load.add_to(*command);
   command->add_option("--seconds", options->seconds, "How long, from the first batch on")
-      ->check(CLI::PositiveNumber)
+      ->check(finite_number(0.001, 1e9))
       ->capture_default_str();
-  command->add_option("--epochs", options->epochs, "Stop after this many epochs instead");
+  command->add_option("--epochs", options->epochs, "Stop after this many epochs instead")
+      ->check(whole_number(1));
   command->add_flag("--json", options->as_json, "Print JSON");
   command->add_flag("--no-plan", options->quiet, "Do not print the plan first");
   add_command(*command, [options] { return run(*options); });

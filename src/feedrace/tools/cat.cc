@@ -25,7 +25,10 @@ struct Options {
 };
 
 int run(const Options& options) {
-  const auto set = formats::open_shards({options.shard});
+  formats::OpenOptions format;
+  // Looking at a shard leaves its folder as it is.
+  format.store_index = formats::StoreIndex::kNever;
+  const auto set = formats::open_shards({options.shard}, format);
   for (std::size_t shard = 0; shard < set->shards().size(); ++shard) {
     const auto entry = set->find(shard, options.key);
     if (!entry) continue;

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "feedrace/tools/command.h"
 
+#include <charconv>
 #include <map>
+#include <system_error>
 
 #include <fmt/format.h>
+
+#include "feedrace/core/text.h"
 
 namespace feedrace::tools {
 namespace {
@@ -23,6 +27,26 @@ std::vector<std::string> names_of(const std::map<std::string, T>& values) {
   return names;
 }
 
+/// What the transformation to bytes would wrap around.
+CLI::Validator unsigned_text() {
+  const auto check = [](const std::string& text) {
+    return text.starts_with('-') ? "a size can't be negative" : std::string();
+  };
+  return {check, ""};
+}
+
+/// Another output size; a centre crop keeps the recipe's proportion of resize to crop.
+void resize(Pipeline& pipeline, std::uint32_t size_px) {
+  if (pipeline.random_resized_crop) {
+    pipeline.random_resized_crop->size_px = size_px;
+    return;
+  }
+  ResizeCenterCrop& center = *pipeline.resize_center_crop;
+  const std::uint64_t resized = std::uint64_t{center.resize_px} * size_px / center.crop_px;
+  center.resize_px = static_cast<std::uint32_t>(resized);
+  center.crop_px = size_px;
+}
+
 }  // namespace
 
 Exit exit_of(ErrorCode code) noexcept {
@@ -39,6 +63,35 @@ Exit exit_of(ErrorCode code) noexcept {
       return kInterrupted;
   }
   return kEnvironment;
+}
+
+void warn(const std::vector<std::string>& sentences) {
+  for (const std::string& sentence : sentences) fmt::print(stderr, "feedrace: {}\n", sentence);
+}
+
+CLI::Validator whole_number(std::uint64_t lowest, std::uint64_t highest) {
+  const auto check = [lowest, highest](const std::string& text) {
+    std::uint64_t value = 0;
+    const char* end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data(), end, value);
+    const bool is_octal = text.size() > 1 && text.front() == '0';
+    const bool is_whole = error == std::errc() && stop == end && !is_octal;
+    if (is_whole && value >= lowest && value <= highest) return std::string();
+    return fmt::format("{} is not a whole number from {} to {}", printable(text), lowest, highest);
+  };
+  return {check, "NUMBER"};
+}
+
+CLI::Validator finite_number(double lowest, double highest) {
+  const auto check = [lowest, highest](const std::string& text) {
+    double value = 0;
+    const char* end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data(), end, value);
+    const bool is_number = error == std::errc() && stop == end;
+    if (is_number && value >= lowest && value <= highest) return std::string();  // Not nan.
+    return fmt::format("{} is not a number from {} to {}", printable(text), lowest, highest);
+  };
+  return {check, "NUMBER"};
 }
 
 void add_command(CLI::App& command, Run run) {
@@ -72,29 +125,21 @@ void DataOptions::add_to(CLI::App& command) {
 
 void LoadOptions::add_to(CLI::App& command) {
   data.add_to(command);
-  command.add_option("--recipe", recipe, "What happens to each image")
+  add_pixel_options(command);
+  add_order_options(command);
+  add_machine_options(command);
+  add_error_options(command);
+}
+
+void LoadOptions::add_pixel_options(CLI::App& command) {
+  command
+      .add_option("--recipe", recipe,
+                  "What happens to each image; imagenet-val keeps the stored order and delivers a "
+                  "short last batch")
       ->check(CLI::IsMember(Pipeline::recipe_names()))
       ->capture_default_str();
-  command.add_option("--batch", loader.batch_size, "Images in a batch")->capture_default_str();
-  command.add_option("--threads", loader.thread_count, "Decode threads; 0: by the usable cores")
-      ->capture_default_str();
-  command.add_option("--prefetch", loader.prefetch_factor, "Batches ahead of the consumer")
-      ->capture_default_str();
-  command.add_option("--queue-depth", loader.queue_depth, "Reads in flight")->capture_default_str();
-  command.add_option("--backend", loader.backend, "auto, uring or buffered")->capture_default_str();
-  command.add_option("--fallback", fallback, "What to do when the back end can't be had")
-      ->check(CLI::IsMember({"warn", "error"}))
-      ->capture_default_str();
-  command.add_option("--seed", loader.seed, "Of order, crops and flips")->capture_default_str();
-  command.add_flag("--no-shuffle", no_shuffle, "Keep the stored order");
-  std::vector<std::string> last_batches = names_of(kLastBatches);
-  last_batches.emplace_back("auto");
-  command
-      .add_option(
-          "--last-batch", last_batch,
-          "A last batch that is not full; auto drops it when shuffling, else delivers it short")
-      ->check(CLI::IsMember(last_batches))
-      ->capture_default_str();
+  command.add_option("--size", size_px, "Height and width of the output; 0: the recipe's")
+      ->check(whole_number(0, 16384));
   command.add_option("--dtype", dtype, "Of the images")
       ->check(CLI::IsMember(names_of(kDTypes)))
       ->capture_default_str();
@@ -102,19 +147,69 @@ void LoadOptions::add_to(CLI::App& command) {
       ->check(CLI::IsMember({"CHW", "HWC"}))
       ->capture_default_str();
   command.add_flag("--upright", upright, "Turn pictures by their EXIF orientation");
+  command.add_option("--max-pixels", loader.max_pixels, "A larger picture is a bad sample")
+      ->check(whole_number(1, std::uint64_t{1} << 40))
+      ->capture_default_str();
+}
+
+void LoadOptions::add_order_options(CLI::App& command) {
+  command.add_option("--batch,--batch-size", loader.batch_size, "Images in a batch")
+      ->check(whole_number(1, 1 << 20))
+      ->capture_default_str();
+  command.add_option("--seed", loader.seed, "Of order, crops and flips")
+      ->check(whole_number(0))
+      ->capture_default_str();
+  command.add_flag("--no-shuffle", no_shuffle, "Keep the stored order");
+  std::vector<std::string> last_batches = names_of(kLastBatches);
+  last_batches.emplace_back("auto");
+  command
+      .add_option("--last-batch", last_batch,
+                  "A last batch that is not full; auto drops it when shuffling, else delivers it "
+                  "short")
+      ->check(CLI::IsMember(last_batches))
+      ->capture_default_str();
+}
+
+void LoadOptions::add_machine_options(CLI::App& command) {
+  command
+      .add_option("--threads,--thread-count", loader.thread_count,
+                  "Decode threads; 0: by the usable cores")
+      ->check(whole_number(0, 1024))
+      ->capture_default_str();
+  command
+      .add_option("--prefetch,--prefetch-factor", loader.prefetch_factor,
+                  "Batches ahead of the consumer")
+      ->check(whole_number(1, 1024))
+      ->capture_default_str();
+  command.add_option("--queue-depth", loader.queue_depth, "Reads in flight")
+      ->check(whole_number(1, 4096))
+      ->capture_default_str();
+  command.add_option("--backend", loader.backend, "auto, uring or buffered")->capture_default_str();
+  command.add_option("--fallback", fallback, "What to do when the back end can't be had")
+      ->check(CLI::IsMember({"warn", "error"}))
+      ->capture_default_str();
+  command.add_option("--memory-limit", loader.memory_limit_bytes, "Of the loader, such as 2GB")
+      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))
+      ->transform(unsigned_text());  // The last one given runs first.
+  command
+      .add_option("--timeout,--timeout-seconds", loader.timeout_seconds,
+                  "Seconds a batch may take; 0: no limit")
+      ->check(finite_number(0, 1e9))
+      ->capture_default_str();
+}
+
+void LoadOptions::add_error_options(CLI::App& command) {
   command.add_option("--on-error", on_error, "What to do with a bad sample")
       ->check(CLI::IsMember(names_of(kPolicies)))
       ->capture_default_str();
-  command.add_option("--error-budget", loader.error_budget, "Bad samples tolerated in an epoch");
-  command.add_option("--error-budget-share", loader.error_budget_share,
-                     "The same as a share of the epoch");
-  command.add_option("--quarantine", loader.quarantine_file, "List bad samples in this file");
-  command.add_option("--memory-limit", loader.memory_limit_bytes, "Of the loader, such as 2GB")
-      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true));
-  command.add_option("--timeout", loader.timeout_seconds, "Seconds a batch may take; 0: no limit")
-      ->capture_default_str();
-  command.add_option("--max-pixels", loader.max_pixels, "A larger picture is a bad sample")
-      ->capture_default_str();
+  command.add_option("--error-budget", loader.error_budget, "Bad samples tolerated in an epoch")
+      ->check(whole_number(0));
+  command
+      .add_option("--error-budget-share", loader.error_budget_share,
+                  "The same as a share of the epoch")
+      ->check(finite_number(0, 1));
+  command.add_option("--quarantine,--quarantine-file", loader.quarantine_file,
+                     "List bad samples in this file");
 }
 
 LoaderOptions LoadOptions::make() const {
@@ -123,6 +218,7 @@ LoaderOptions LoadOptions::make() const {
   options.format = data.format;
   if (options.format.label_field == "none") options.format.label_field.clear();
   options.pipeline = Pipeline::recipe(recipe);
+  if (size_px != 0) resize(options.pipeline, size_px);
   options.pipeline.dtype = kDTypes.at(dtype);
   if (options.pipeline.dtype == DType::kUint8) {
     options.pipeline.mean.clear();
@@ -130,10 +226,8 @@ LoaderOptions LoadOptions::make() const {
   }
   options.pipeline.layout = layout == "CHW" ? Layout::kChw : Layout::kHwc;
   options.pipeline.orientation = upright ? Orientation::kUpright : Orientation::kKeep;
-  options.shuffle = !no_shuffle && recipe == "imagenet-train";
-  options.last_batch = last_batch != "auto" ? kLastBatches.at(last_batch)
-                       : options.shuffle    ? LastBatch::kDrop
-                                            : LastBatch::kPartial;
+  if (no_shuffle) options.shuffle = false;
+  if (last_batch != "auto") options.last_batch = kLastBatches.at(last_batch);
   options.on_error = kPolicies.at(on_error);
   options.fallback = fallback == "error" ? Fallback::kError : Fallback::kWarn;
   return options;

@@ -38,6 +38,14 @@ void add_plan(CLI::App& app);
 void add_batch(CLI::App& app);
 void add_bench(CLI::App& app);
 
+/// Notes for a person, one line each, on standard error: output stays what scripts read.
+void warn(const std::vector<std::string>& sentences);
+
+/// Checks of numbers, stricter than the parser's own: no sign, no octal, no blanks, no wrap-around,
+/// no nan. Bounds are inclusive.
+CLI::Validator whole_number(std::uint64_t lowest, std::uint64_t highest = ~std::uint64_t{0});
+CLI::Validator finite_number(double lowest, double highest);
+
 /// The options with which every command that opens a data set names it.
 struct DataOptions {
   std::vector<std::string> sources;
@@ -51,6 +59,7 @@ struct LoadOptions {
   DataOptions data;
   LoaderOptions loader;
   std::string recipe = "imagenet-train";
+  std::uint32_t size_px = 0;
   std::string dtype = "float16";
   std::string layout = "CHW";
   std::string last_batch = "auto";
@@ -62,6 +71,12 @@ struct LoadOptions {
   void add_to(CLI::App& command);
   /// The loader's options as given. Throws Error kInvalidArgument.
   LoaderOptions make() const;
+
+ private:
+  void add_pixel_options(CLI::App& command);
+  void add_order_options(CLI::App& command);
+  void add_machine_options(CLI::App& command);
+  void add_error_options(CLI::App& command);
 };
 
 }  // namespace feedrace::tools

@@ -104,6 +104,7 @@ void add_decode(CLI::App& app) {
       ->check(CLI::IsMember({"keep", "upright"}))
       ->capture_default_str();
   command->add_option("--max-pixels", options->max_pixels, "Refuse larger pictures")
+      ->check(whole_number(1, std::uint64_t{1} << 40))
       ->capture_default_str();
   add_command(*command, [options] { return run(*options); });
 }

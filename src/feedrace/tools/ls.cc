@@ -21,12 +21,6 @@ struct Options {
   bool as_json = false;
 };
 
-void warn(const formats::Dataset& dataset) {
-  for (const std::string& warning : dataset.warnings()) {
-    fmt::print(stderr, "feedrace: {}\n", warning);
-  }
-}
-
 /// Prints an array element by element: a set may have more samples than fit in memory as text.
 class JsonArray {
  public:
@@ -105,14 +99,17 @@ void list_files_as_text(const formats::Dataset& dataset) {
 }
 
 int run(const Options& options) {
+  formats::OpenOptions format = options.data.format;
+  format.store_index = formats::StoreIndex::kNever;  // Looking at a folder leaves it as it is.
+  if (format.label_field == "none") format.label_field.clear();
   if (formats::WebdatasetFormat().accepts(options.data.sources)) {
-    const auto set = formats::open_shards(options.data.sources, options.data.format);
-    warn(*set);
+    const auto set = formats::open_shards(options.data.sources, format);
+    warn(set->warnings());
     options.as_json ? list_shards_as_json(*set) : list_shards_as_text(*set);
     return kGood;
   }
-  const auto dataset = formats::open_dataset(options.data.sources, options.data.format);
-  warn(*dataset);
+  const auto dataset = formats::open_dataset(options.data.sources, format);
+  warn(dataset->warnings());
   options.as_json ? list_files_as_json(*dataset) : list_files_as_text(*dataset);
   return kGood;
 }

@@ -2,9 +2,12 @@
 // feedrace: the command line. Each command stands in a file of its own name.
 
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <new>
+#include <string>
+#include <system_error>
 
 #include <CLI/CLI.hpp>
 
@@ -26,7 +29,7 @@ int run(int argc, char** argv) {
   app.set_version_flag("--version", FEEDRACE_VERSION);
   app.require_subcommand(1);
   app.failure_message([](const CLI::App*, const CLI::Error& error) {
-    return std::string("feedrace: ") + error.what() + "; see feedrace --help\n";
+    return "feedrace: " + feedrace::printable(error.what()) + "; see --help of the command\n";
   });
   add_index(app);
   add_ls(app);
@@ -48,11 +51,17 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  std::signal(SIGXFSZ,
+              SIG_IGN);  // A file that grows beyond ulimit -f is a failed write, not death.
   int code = kGood;
   try {
     code = run(argc, argv);
   } catch (const feedrace::Error& error) {
     code = complain(error.what(), exit_of(error.code()));
+  } catch (const std::system_error& error) {
+    const std::string message = std::string("a thread can't be started (") + error.what() +
+                                "); use fewer threads, or raise ulimit -u or -v";
+    code = complain(message.c_str(), kEnvironment);
   } catch (const std::bad_alloc&) {
     code = complain("out of memory; use a smaller batch, prefetch or fewer threads", kEnvironment);
   } catch (const std::exception& error) {

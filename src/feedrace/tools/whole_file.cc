@@ -9,6 +9,12 @@
 #include "feedrace/storage/registry.h"
 
 namespace feedrace::tools {
+namespace {
+
+// As the loader: 1 GiB.
+constexpr std::uint64_t kMaxFileBytes = std::uint64_t{1} << 30;
+
+}  // namespace
 
 std::vector<std::byte> read_range(storage::Backend& backend, const storage::File& file,
                                   std::uint64_t offset_bytes, std::uint64_t size_bytes) {
@@ -40,6 +46,12 @@ std::vector<std::byte> read_whole_file(const std::string& path) {
   const auto backend = storage::make_backend("buffered", options).backend;
   auto file = backend->open(path);
   if (!file) raise(file.error());
+  if ((*file)->size_bytes() > kMaxFileBytes) {
+    throw Error(
+        ErrorCode::kCorruptData,
+        fmt::format("{}: {} bytes, more than the {} that a picture may have; check what it is",
+                    printable(path), (*file)->size_bytes(), kMaxFileBytes));
+  }
   return read_range(*backend, **file, 0, (*file)->size_bytes());
 }
 
