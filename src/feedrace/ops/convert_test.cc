@@ -20,16 +20,6 @@
 namespace feedrace::ops {
 namespace {
 
-TensorFormat imagenet(DType dtype, Layout layout) {
-  TensorFormat format;
-  format.dtype = dtype;
-  format.layout = layout;
-  if (dtype == DType::kUint8) return format;
-  format.mean.assign(kImagenetMean.begin(), kImagenetMean.end());
-  format.std.assign(kImagenetStd.begin(), kImagenetStd.end());
-  return format;
-}
-
 std::string refusal_of(const TensorFormat& format) {
   try {
     check(format);

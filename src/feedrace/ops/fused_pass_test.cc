@@ -15,16 +15,6 @@
 namespace feedrace::ops {
 namespace {
 
-TensorFormat imagenet(DType dtype, Layout layout) {
-  TensorFormat format;
-  format.dtype = dtype;
-  format.layout = layout;
-  if (dtype == DType::kUint8) return format;
-  format.mean.assign(kImagenetMean.begin(), kImagenetMean.end());
-  format.std.assign(kImagenetStd.begin(), kImagenetStd.end());
-  return format;
-}
-
 std::vector<TensorFormat> all_formats() {
   std::vector<TensorFormat> formats;
   for (const DType dtype : {DType::kUint8, DType::kFloat16, DType::kFloat32}) {

@@ -18,16 +18,6 @@
 namespace feedrace::ops {
 namespace {
 
-TensorFormat imagenet(DType dtype, Layout layout) {
-  TensorFormat format;
-  format.dtype = dtype;
-  format.layout = layout;
-  if (dtype == DType::kUint8) return format;
-  format.mean.assign(kImagenetMean.begin(), kImagenetMean.end());
-  format.std.assign(kImagenetStd.begin(), kImagenetStd.end());
-  return format;
-}
-
 /// Rows come in bands, as a decoder gives them.
 void run_pass(FusedPass& pass, const reference::Image& crop, const FusedPlan& plan, void* tensor) {
   const std::size_t row_bytes = std::size_t{crop.width_px} * 3;

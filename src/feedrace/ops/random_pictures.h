@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "feedrace/op.h"
+#include "feedrace/ops/convert.h"
 #include "feedrace/ops/reference.h"
 #include "feedrace/random.h"
 
@@ -23,6 +25,17 @@ inline reference::Image extremes(std::uint32_t width_px, std::uint32_t height_px
   reference::Image image = noise(width_px, height_px, seed);
   for (std::uint8_t& byte : image.rgb) byte = byte < 128 ? 0 : 255;
   return image;
+}
+
+/// What the ImageNet recipes write; bytes go without mean and std.
+inline TensorFormat imagenet(DType dtype, Layout layout) {
+  TensorFormat format;
+  format.dtype = dtype;
+  format.layout = layout;
+  if (dtype == DType::kUint8) return format;
+  format.mean.assign(kImagenetMean.begin(), kImagenetMean.end());
+  format.std.assign(kImagenetStd.begin(), kImagenetStd.end());
+  return format;
 }
 
 }  // namespace feedrace::ops

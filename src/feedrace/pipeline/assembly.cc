@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "feedrace/pipeline/assembly.h"
 
-#include <algorithm>
 #include <utility>
 
 namespace feedrace::pipeline {
@@ -72,12 +71,6 @@ Assembly::Taken Assembly::take(const std::stop_token& stop,
 std::size_t Assembly::pending_count() const {
   std::lock_guard lock(mutex_);
   return pending_.size();
-}
-
-std::size_t Assembly::ready_count() const {
-  std::lock_guard lock(mutex_);
-  return static_cast<std::size_t>(std::count_if(
-      pending_.begin(), pending_.end(), [](const auto& batch) { return batch->remaining == 0; }));
 }
 
 }  // namespace feedrace::pipeline

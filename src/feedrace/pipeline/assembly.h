@@ -64,8 +64,6 @@ class Assembly {
   Taken take(const std::stop_token& stop, std::chrono::steady_clock::time_point deadline);
 
   std::size_t pending_count() const;
-  /// Batches that are full and wait for the consumer.
-  std::size_t ready_count() const;
 
  private:
   std::shared_ptr<PendingBatch> admit(const std::shared_ptr<const order::EpochOrder>& order,

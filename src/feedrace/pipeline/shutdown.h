@@ -35,7 +35,6 @@ class Shutdown {
   }
 
   std::stop_token token() const noexcept { return stop_.get_token(); }
-  bool is_cancelled() const noexcept { return stop_.stop_requested(); }
 
   /// Throws the recorded error, if there is one.
   void rethrow_if_failed() const {
