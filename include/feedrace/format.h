@@ -22,6 +22,18 @@ struct Place {
   std::uint64_t size_bytes = kUnknownSize;  ///< Known for shards; a folder does not ask for sizes.
 };
 
+/// The form of a key that a file and the tar member packed from it have in common: without "./" in
+/// front, and up to the first dot of the base name (WebDataset's rule). A name that the rule gives
+/// no key (no dot, or a leading one) stays whole. A view into `key`.
+std::string_view canonical_key(std::string_view key) noexcept;
+
+/// A stretch of a data set that a person knows by name: a shard, a class folder.
+struct Part {
+  std::string name;  ///< Base name of the shard, name of the class folder.
+  std::uint64_t first_sample = 0;
+  std::string digest;  ///< 16 hex digits that change when something in it does, as far as known.
+};
+
 /// The samples of a data set, numbered from 0 in an order that depends on its content alone.
 /// Immutable and thread-safe once made. Holds O(1) anonymous memory a sample at most for folders
 /// and lists, none for shards (their index is memory-mapped).
@@ -52,6 +64,13 @@ class Dataset {
   virtual const std::vector<std::string>& warnings() const noexcept = 0;
   /// 16 hex digits that change when keys, order, sizes or labels do; not when files are moved.
   virtual std::string fingerprint() const = 0;
+  /// 16 hex digits over canonical keys and labels in order: the same for a folder and for shards
+  /// packed from it in its order. Empty: not known.
+  virtual std::string key_fingerprint() const { return {}; }
+  /// The same over canonical keys in any order. Empty: not known.
+  virtual std::string key_set_fingerprint() const { return {}; }
+  /// Shards or class folders in order, those without samples too; empty where there are none.
+  virtual std::vector<Part> parts() const { return {}; }
   /// The largest and the mean encoded image; `Place::kUnknownSize` and 0 where sizes are not known.
   virtual std::uint64_t max_image_bytes() const noexcept = 0;
   virtual double mean_image_bytes() const noexcept = 0;

@@ -14,6 +14,7 @@
 #include "feedrace/core/text.h"
 #include "feedrace/formats/csv.h"
 #include "feedrace/formats/fingerprint.h"
+#include "feedrace/formats/key_digest.h"
 #include "feedrace/formats/labels.h"
 #include "feedrace/formats/list_lines.h"
 #include "feedrace/formats/phrases.h"
@@ -131,11 +132,16 @@ class FileList : public Dataset {
   FileList(const std::string& path, ListEntries entries)
       : folder_(folder_of(path)), name_(path), entries_(std::move(entries)) {
     Fingerprint fingerprint;
+    KeyDigest keys;
+    const LabelState state = entries_.labels.empty() ? LabelState::kMissing : LabelState::kOk;
     for (std::uint64_t i = 0; i < size(); ++i) {
       fingerprint.add_bytes(entries_.path(i));
       fingerprint.add_number(static_cast<std::uint64_t>(label_of(i)));
+      keys.add(entries_.path(i), state, label_of(i));
     }
     fingerprint_ = fingerprint.text();
+    key_fingerprint_ = keys.in_order();
+    key_set_fingerprint_ = keys.as_set();
     if (entries_.labels.empty()) {
       warnings_.push_back(fmt::format(
           "{}: no labels: every label is -1; {}", printable(path),
@@ -161,6 +167,8 @@ class FileList : public Dataset {
   const std::vector<std::string>& classes() const noexcept override { return none_; }
   const std::vector<std::string>& warnings() const noexcept override { return warnings_; }
   std::string fingerprint() const override { return fingerprint_; }
+  std::string key_fingerprint() const override { return key_fingerprint_; }
+  std::string key_set_fingerprint() const override { return key_set_fingerprint_; }
   std::uint64_t max_image_bytes() const noexcept override { return Place::kUnknownSize; }
   double mean_image_bytes() const noexcept override { return 0; }
   std::string label_source() const override {
@@ -178,6 +186,8 @@ class FileList : public Dataset {
   const std::vector<std::string> none_;
   std::vector<std::string> warnings_;
   std::string fingerprint_;
+  std::string key_fingerprint_;
+  std::string key_set_fingerprint_;
 };
 
 }  // namespace

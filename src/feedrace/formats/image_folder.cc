@@ -13,6 +13,7 @@
 #include "feedrace/core/text.h"
 #include "feedrace/formats/fingerprint.h"
 #include "feedrace/formats/folder_walk.h"
+#include "feedrace/formats/key_digest.h"
 #include "feedrace/formats/parallel.h"
 #include "feedrace/formats/phrases.h"
 
@@ -40,7 +41,7 @@ class ImageFolder : public Dataset {
       take(std::exchange(listings[i].paths, {}));
     }
     warnings_ = findings.lines(root_);
-    fingerprint_ = make_fingerprint();
+    take_fingerprints();
   }
 
   std::string_view kind() const noexcept override { return "image folder"; }
@@ -57,6 +58,16 @@ class ImageFolder : public Dataset {
   const std::vector<std::string>& classes() const noexcept override { return classes_; }
   const std::vector<std::string>& warnings() const noexcept override { return warnings_; }
   std::string fingerprint() const override { return fingerprint_; }
+  std::string key_fingerprint() const override { return key_fingerprint_; }
+  std::string key_set_fingerprint() const override { return key_set_fingerprint_; }
+  std::vector<Part> parts() const override {
+    std::vector<Part> parts;
+    parts.reserve(classes_.size());
+    for (std::size_t i = 0; i < classes_.size(); ++i) {
+      parts.push_back({classes_[i], class_begin(i), class_digests_[i]});
+    }
+    return parts;
+  }
   std::uint64_t max_image_bytes() const noexcept override { return Place::kUnknownSize; }
   double mean_image_bytes() const noexcept override { return 0; }
   std::string label_source() const override { return "class folders"; }
@@ -76,13 +87,26 @@ class ImageFolder : public Dataset {
     return std::upper_bound(class_ends_.begin(), class_ends_.end(), sample) - class_ends_.begin();
   }
 
-  std::string make_fingerprint() const {
-    Fingerprint fingerprint;
-    for (std::uint64_t i = 0; i < size(); ++i) {
-      fingerprint.add_bytes(paths_[i]);
-      fingerprint.add_number(static_cast<std::uint64_t>(class_of(i)));
+  std::uint64_t class_begin(std::size_t number) const noexcept {
+    return number == 0 ? 0 : class_ends_[number - 1];
+  }
+
+  void take_fingerprints() {
+    Fingerprint whole;
+    KeyDigest keys;
+    for (std::size_t number = 0; number < classes_.size(); ++number) {
+      Fingerprint part;
+      for (std::uint64_t i = class_begin(number); i < class_ends_[number]; ++i) {
+        whole.add_bytes(paths_[i]);
+        whole.add_number(number);
+        part.add_bytes(paths_[i]);
+        keys.add(paths_[i], LabelState::kOk, static_cast<std::int64_t>(number));
+      }
+      class_digests_.push_back(part.text());
     }
-    return fingerprint.text();
+    fingerprint_ = whole.text();
+    key_fingerprint_ = keys.in_order();
+    key_set_fingerprint_ = keys.as_set();
   }
 
   const std::string root_;
@@ -92,6 +116,9 @@ class ImageFolder : public Dataset {
   std::vector<std::uint64_t> class_ends_;  // Number of the first sample behind each class.
   std::vector<std::string> warnings_;
   std::string fingerprint_;
+  std::string key_fingerprint_;
+  std::string key_set_fingerprint_;
+  std::vector<std::string> class_digests_;
 };
 
 }  // namespace

@@ -81,6 +81,28 @@ TEST(ImageFolder, FingerprintFollowsKeysAndClassesNotThePlace) {
   EXPECT_NE(open_dataset({two.path()})->fingerprint(), base);
 }
 
+TEST(ImageFolder, HasAPartForEachClassFolderAlsoForAnEmptyOne) {
+  const TempDir folder;
+  folder.write("a/1.jpg", "");
+  folder.write("a/2.jpg", "");
+  folder.write("b/readme", "");
+  folder.write("c/1.jpg", "");
+  const std::vector<Part> before = open_dataset({folder.path()})->parts();
+  ASSERT_EQ(before.size(), 3u);
+  EXPECT_EQ(before[0].name, "a");
+  EXPECT_EQ(before[0].first_sample, 0u);
+  EXPECT_EQ(before[1].name, "b");
+  EXPECT_EQ(before[1].first_sample, 2u);
+  EXPECT_EQ(before[2].name, "c");
+  EXPECT_EQ(before[2].first_sample, 2u);
+  folder.write("a/3.jpg", "");
+  const std::vector<Part> after = open_dataset({folder.path()})->parts();
+  EXPECT_NE(after[0].digest, before[0].digest);
+  EXPECT_EQ(after[1].digest, before[1].digest);
+  EXPECT_EQ(after[2].digest, before[2].digest);
+  EXPECT_EQ(after[2].first_sample, 3u);
+}
+
 TEST(ImageFolder, ReportsWhatItLeavesOut) {
   const TempDir folder;
   folder.write("a/1.jpg", "");

@@ -2,6 +2,7 @@
 #include "feedrace/formats/index_meta.h"
 
 #include <limits>
+#include <stdexcept>
 #include <utility>
 
 #include <fmt/format.h>
@@ -56,9 +57,20 @@ Findings findings_from_json(const json& kinds) {
 json shard_to_json(const IndexMeta::Shard& shard) {
   json value = {{"name", name_to_json(shard.name)},    {"size", shard.identity.size_bytes},
                 {"mtime_ns", shard.identity.mtime_ns}, {"hash", shard.identity.hash},
-                {"samples", shard.sample_count},       {"members", shard.member_count}};
+                {"samples", shard.sample_count},       {"members", shard.member_count},
+                {"images", shard.image_count},         {"digest", shard.digest}};
   if (!shard.findings.empty()) value["findings"] = findings_to_json(shard.findings);
   return value;
+}
+
+/// The caller hands these on as they are, so that nothing else may be in them.
+std::string digest_from_json(const json& value) {
+  constexpr std::size_t kDigits = 16;
+  auto text = value.get<std::string>();
+  if (text.size() == kDigits && text.find_first_not_of("0123456789abcdef") == std::string::npos) {
+    return text;
+  }
+  throw std::invalid_argument("a digest is 16 hex digits");
 }
 
 IndexMeta::Shard shard_from_json(const json& value) {
@@ -68,6 +80,8 @@ IndexMeta::Shard shard_from_json(const json& value) {
                     value.at("hash").get<std::string>()};
   shard.sample_count = value.at("samples").get<std::uint64_t>();
   shard.member_count = value.at("members").get<std::uint64_t>();
+  shard.image_count = value.at("images").get<std::uint64_t>();
+  shard.digest = digest_from_json(value.at("digest"));
   if (const auto found = value.find("findings"); found != value.end()) {
     shard.findings = findings_from_json(*found);
   }
@@ -79,13 +93,15 @@ bool sums_agree(const IndexMeta& meta) noexcept {
   constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max() / 64;
   std::uint64_t samples = 0;
   std::uint64_t members = 0;
+  std::uint64_t images = 0;
   for (const IndexMeta::Shard& shard : meta.shards) {
     if (shard.sample_count > kMost - samples || shard.member_count > kMost - members) return false;
+    if (shard.image_count > shard.sample_count) return false;
     samples += shard.sample_count;
     members += shard.member_count;
+    images += shard.image_count;
   }
-  return samples == meta.sample_count && members == meta.member_count &&
-         meta.image_count <= meta.sample_count;
+  return samples == meta.sample_count && members == meta.member_count && images == meta.image_count;
 }
 
 IndexMeta from_valid_json(const json& root) {
@@ -102,6 +118,8 @@ IndexMeta from_valid_json(const json& root) {
   meta.max_image_bytes = root.at("max_image_bytes").get<std::uint64_t>();
   meta.mean_image_bytes = root.at("mean_image_bytes").get<double>();
   meta.fingerprint = root.at("fingerprint").get<std::string>();
+  meta.key_fingerprint = digest_from_json(root.at("key_fingerprint"));
+  meta.key_set_fingerprint = digest_from_json(root.at("key_set_fingerprint"));
   return meta;
 }
 
@@ -124,6 +142,8 @@ std::string IndexMeta::to_json() const {
                      {"max_image_bytes", max_image_bytes},
                      {"mean_image_bytes", mean_image_bytes},
                      {"fingerprint", fingerprint},
+                     {"key_fingerprint", key_fingerprint},
+                     {"key_set_fingerprint", key_set_fingerprint},
                      {"fields", std::move(field_list)},
                      {"shards", std::move(shard_list)}};
   return root.dump(1) + "\n";
@@ -133,8 +153,11 @@ Result<IndexMeta> IndexMeta::from_json(std::string_view text) {
   Result<json> root = parse_json(text);
   if (!root) return root.error();
   try {
-    if (root->at("version").get<std::uint64_t>() != kIndexVersion) {
-      return Failure{ErrorCode::kCorruptData, "an index of another version"};
+    const auto version = root->at("version").get<std::uint64_t>();
+    if (version != kIndexVersion) {
+      return Failure{ErrorCode::kCorruptData,
+                     fmt::format("an index of version {}, where this program has version {}",
+                                 version, kIndexVersion)};
     }
     IndexMeta meta = from_valid_json(*root);
     if (sums_agree(meta)) return meta;

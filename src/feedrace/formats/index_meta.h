@@ -13,7 +13,7 @@
 namespace feedrace::formats {
 
 /// Of the index's layout. A reader that meets another one makes the index anew.
-inline constexpr std::uint64_t kIndexVersion = 1;
+inline constexpr std::uint64_t kIndexVersion = 2;
 
 /// meta.json: everything about an index that does not grow with its samples.
 struct IndexMeta {
@@ -22,6 +22,10 @@ struct IndexMeta {
     ShardIdentity identity;
     std::uint64_t sample_count = 0;
     std::uint64_t member_count = 0;
+    std::uint64_t image_count = 0;  ///< Samples that have an image.
+    /// `Part::digest`: over file size and hash, and the key, image size and label of each sample
+    /// that has an image; not over the time of change, which a copy does not keep.
+    std::string digest;
     Findings findings;
   };
 
@@ -38,6 +42,8 @@ struct IndexMeta {
   std::uint64_t max_image_bytes = 0;
   double mean_image_bytes = 0;
   std::string fingerprint;
+  std::string key_fingerprint;      ///< `Dataset::key_fingerprint()`.
+  std::string key_set_fingerprint;  ///< `Dataset::key_set_fingerprint()`.
 
   std::string to_json() const;
   /// Failure: kCorruptData: not JSON, a member missing or of the wrong type, sums that disagree, or

@@ -23,6 +23,39 @@
 #include "feedrace/formats/parallel.h"
 
 namespace feedrace::formats {
+namespace {
+
+/// Finds the images in a shard: of a sample's members the one whose field is named first.
+class ImageFinder {
+ public:
+  ImageFinder(const ShardScan& scan, const std::vector<std::string>& image_fields)
+      : scan_(scan), none_(image_fields.size()) {
+    for (const std::string& field : scan.field_names) {
+      const auto found = std::find(image_fields.begin(), image_fields.end(), field);
+      rank_.push_back(static_cast<std::size_t>(found - image_fields.begin()));
+    }
+  }
+
+  /// Size of the sample's image, if it has one.
+  std::optional<std::uint64_t> size_bytes(std::size_t sample) const {
+    std::size_t best = none_;
+    std::optional<std::uint64_t> bytes;
+    for (std::uint64_t m = scan_.first_member[sample]; m < scan_.first_member[sample + 1]; ++m) {
+      if (rank_[scan_.field[m]] >= best) continue;
+      best = rank_[scan_.field[m]];
+      bytes = scan_.size_bytes[m];
+    }
+    return bytes;
+  }
+
+ private:
+  const ShardScan& scan_;
+  const std::size_t none_;
+  std::vector<std::size_t> rank_;  // Of the shard's fields among the image fields.
+};
+
+}  // namespace
+
 Result<std::unique_ptr<IndexWriter>> IndexWriter::create(IndexFiles& files, std::string options,
                                                          std::vector<std::string> image_fields) {
   std::unique_ptr<IndexWriter> writer(
@@ -75,46 +108,44 @@ Result<std::vector<std::uint16_t>> IndexWriter::number_fields(const ShardScan& s
 Result<void> IndexWriter::append(const std::string& name, const ShardScan& scan) {
   const Result<std::vector<std::uint16_t>> numbers = number_fields(scan);
   if (!numbers) return numbers.error();
-  if (Result<void> counted = count_images(scan, *numbers); !counted) return counted;
+  IndexMeta::Shard shard{name, scan.identity, scan.sample_count(), scan.member_count(), 0,
+                         {},   scan.findings};
+  if (Result<void> counted = count_images(scan, shard); !counted) return counted;
   if (Result<void> written = append_columns(scan, *numbers); !written) return written;
-  meta_.shards.push_back(
-      {name, scan.identity, scan.sample_count(), scan.member_count(), scan.findings});
+  meta_.shards.push_back(std::move(shard));
   meta_.sample_count += scan.sample_count();
   meta_.member_count += scan.member_count();
   key_bytes_ += scan.keys.size();
   return {};
 }
 
-/// Finds the image of each sample: statistics, fingerprint, and the list of samples that have one.
-Result<void> IndexWriter::count_images(const ShardScan& scan,
-                                       const std::vector<std::uint16_t>& numbers) {
-  std::vector<std::size_t> rank(numbers.size());  // Of a shard's field among the image fields.
-  for (std::size_t i = 0; i < numbers.size(); ++i) {
-    const auto found = std::find(image_fields_.begin(), image_fields_.end(), scan.field_names[i]);
-    rank[i] = static_cast<std::size_t>(found - image_fields_.begin());
-  }
+/// Finds the image of each sample: statistics, fingerprints, and the list of samples that have one.
+Result<void> IndexWriter::count_images(const ShardScan& scan, IndexMeta::Shard& shard) {
+  const ImageFinder images(scan, image_fields_);
+  Fingerprint digest;
+  digest.add_number(scan.identity.size_bytes);
+  digest.add_bytes(scan.identity.hash);
   std::vector<std::uint64_t> with_image;
   for (std::size_t i = 0; i < scan.sample_count(); ++i) {
-    std::size_t best = image_fields_.size();
-    std::uint64_t bytes = 0;
-    for (std::uint64_t m = scan.first_member[i]; m < scan.first_member[i + 1]; ++m) {
-      if (rank[scan.field[m]] >= best) continue;
-      best = rank[scan.field[m]];
-      bytes = scan.size_bytes[m];
-    }
-    if (best == image_fields_.size()) continue;
+    const std::optional<std::uint64_t> bytes = images.size_bytes(i);
+    if (!bytes) continue;
     with_image.push_back(meta_.sample_count + i);
-    meta_.max_image_bytes = std::max(meta_.max_image_bytes, bytes);
-    image_bytes_ += static_cast<double>(bytes);
+    meta_.max_image_bytes = std::max(meta_.max_image_bytes, *bytes);
+    image_bytes_ += static_cast<double>(*bytes);
     const auto state = static_cast<LabelState>(scan.label_state[i]);
     if (state == LabelState::kOk) ++meta_.labelled_count;
     if (state == LabelState::kBad) ++meta_.bad_label_count;
     if (state == LabelState::kMissing) ++meta_.unlabelled_count;
-    fingerprint_.add_bytes(scan.key(i));
-    fingerprint_.add_number(bytes);
-    fingerprint_.add_number(static_cast<std::uint64_t>(scan.label[i]));
-    fingerprint_.add_number(scan.label_state[i]);
+    for (Fingerprint* one : {&fingerprint_, &digest}) {
+      one->add_bytes(scan.key(i));
+      one->add_number(*bytes);
+      one->add_number(static_cast<std::uint64_t>(scan.label[i]));
+      one->add_number(scan.label_state[i]);
+    }
+    key_digest_.add(scan.key(i), state, scan.label[i]);
   }
+  shard.image_count = with_image.size();
+  shard.digest = digest.text();
   meta_.image_count += with_image.size();
   return columns_[kImageSamples].append(std::span<const std::uint64_t>(with_image));
 }
@@ -149,6 +180,8 @@ Result<void> IndexWriter::append_columns(const ShardScan& scan,
 
 Result<void> IndexWriter::finish() {
   meta_.fingerprint = fingerprint_.text();
+  meta_.key_fingerprint = key_digest_.in_order();
+  meta_.key_set_fingerprint = key_digest_.as_set();
   if (meta_.image_count > 0) {
     meta_.mean_image_bytes = image_bytes_ / static_cast<double>(meta_.image_count);
   }

@@ -12,6 +12,7 @@
 #include "feedrace/formats/fingerprint.h"
 #include "feedrace/formats/index_files.h"
 #include "feedrace/formats/index_meta.h"
+#include "feedrace/formats/key_digest.h"
 #include "feedrace/formats/npy.h"
 #include "feedrace/formats/shard_index.h"
 #include "feedrace/formats/shard_scan.h"
@@ -49,7 +50,7 @@ class IndexWriter {
   Result<void> open_columns();
   Result<std::vector<std::uint16_t>> number_fields(const ShardScan& scan);
   Result<void> append_columns(const ShardScan& scan, const std::vector<std::uint16_t>& numbers);
-  Result<void> count_images(const ShardScan& scan, const std::vector<std::uint16_t>& numbers);
+  Result<void> count_images(const ShardScan& scan, IndexMeta::Shard& shard);
 
   IndexFiles& files_;
   const std::vector<std::string> image_fields_;
@@ -59,6 +60,7 @@ class IndexWriter {
   std::unordered_map<std::string, std::uint16_t> field_numbers_;
   std::vector<NpyWriter> columns_;
   Fingerprint fingerprint_;
+  KeyDigest key_digest_;
 };
 
 /// Scans shards on several threads and writes them in order.

@@ -42,6 +42,28 @@ std::size_t bytes_of(std::string_view type) noexcept {
   return static_cast<std::size_t>(type.back() - '0');
 }
 
+Failure corrupt(const std::string& path, std::string_view what) {
+  return {ErrorCode::kCorruptData, fmt::format("{}: {}", printable(path), what)};
+}
+
+/// The header behind magic, version and length.
+Result<std::string> read_dictionary(int fd, const std::string& path) {
+  std::array<char, kPreludeBytes> prelude{};
+  const Result<std::size_t> got = read_at(fd, path, 0, prelude);
+  if (!got) return got.error();
+  const std::string_view start(prelude.data(), *got);
+  if (start.size() < kPreludeBytes || !start.starts_with(kMagic)) {
+    return corrupt(path, "not a .npy file of format 1.0");
+  }
+  const std::size_t bytes = static_cast<unsigned char>(prelude[8]) |
+                            std::size_t{static_cast<unsigned char>(prelude[9])} << 8;
+  std::string dictionary(bytes, '\0');
+  const Result<std::size_t> read = read_at(fd, path, kPreludeBytes, dictionary);
+  if (!read) return read.error();
+  if (*read < bytes) return corrupt(path, "cut in its header");
+  return dictionary;
+}
+
 }  // namespace
 
 std::string npy_header(std::string_view type, std::uint64_t count) {
@@ -75,36 +97,34 @@ Result<void> NpyWriter::finish() {
   return write_at(fd_.get(), path_, 0, npy_header(type_, count_));
 }
 
+Result<std::string> npy_type_of(int fd, const std::string& path) {
+  const Result<std::string> dictionary = read_dictionary(fd, path);
+  if (!dictionary) return dictionary.error();
+  constexpr std::string_view kName = "'descr': '";
+  const std::size_t at = dictionary->find(kName);
+  const std::size_t begin = at == std::string::npos ? at : at + kName.size();
+  const std::size_t end = dictionary->find('\'', begin);
+  if (at == std::string::npos || end == std::string::npos) {
+    return corrupt(path, "not an array of plain numbers");
+  }
+  return dictionary->substr(begin, end - begin);
+}
+
 Result<NpyMap> NpyMap::map(int fd, const std::string& path, std::string_view type) {
   struct stat status{};
   if (fstat(fd, &status) != 0) return system_failure(path, "stat", errno);
   const auto file_bytes = static_cast<std::uint64_t>(status.st_size);
-  const auto corrupt = [&](std::string_view what) {
-    return Failure{ErrorCode::kCorruptData, fmt::format("{}: {}", printable(path), what)};
-  };
-  std::array<char, kPreludeBytes> prelude{};
-  const Result<std::size_t> got = read_at(fd, path, 0, prelude);
-  if (!got) return got.error();
-  const std::string_view start(prelude.data(), *got);
-  if (start.size() < kPreludeBytes || !start.starts_with(kMagic)) {
-    return corrupt("not a .npy file of format 1.0");
-  }
-  const std::size_t dictionary_bytes = static_cast<unsigned char>(prelude[8]) |
-                                       std::size_t{static_cast<unsigned char>(prelude[9])} << 8;
-  std::string dictionary(dictionary_bytes, '\0');
-  const Result<std::size_t> read = read_at(fd, path, kPreludeBytes, dictionary);
-  if (!read) return read.error();
-  const std::size_t data_at = kPreludeBytes + dictionary_bytes;
-  const auto count = parse_shape(dictionary, type);
-  if (*read < dictionary_bytes || !count) {
-    return corrupt(fmt::format("not a one-dimensional array of {}", type));
-  }
+  const Result<std::string> dictionary = read_dictionary(fd, path);
+  if (!dictionary) return dictionary.error();
+  const auto count = parse_shape(*dictionary, type);
+  if (!count) return corrupt(path, fmt::format("not a one-dimensional array of {}", type));
+  const std::size_t data_at = kPreludeBytes + dictionary->size();
   const std::size_t value_bytes = bytes_of(type);
   // A mapping begins on a page, so values are aligned when their offset is.
-  if (data_at % value_bytes != 0) return corrupt("data not aligned");
+  if (data_at % value_bytes != 0) return corrupt(path, "data not aligned");
   if (*count > (file_bytes - data_at) / value_bytes) {
-    return corrupt(fmt::format("cut: {} values of {} bytes do not fit a file of {} bytes", *count,
-                               value_bytes, file_bytes));
+    return corrupt(path, fmt::format("cut: {} values of {} bytes do not fit a file of {} bytes",
+                                     *count, value_bytes, file_bytes));
   }
   NpyMap map;
   map.mapped_bytes_ = data_at + static_cast<std::size_t>(*count) * value_bytes;

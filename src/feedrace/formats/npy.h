@@ -29,6 +29,10 @@ constexpr std::string_view npy_type() noexcept {
 /// The 128 bytes in front of `count` values of `type`.
 std::string npy_header(std::string_view type, std::uint64_t count);
 
+/// "<i8" and the like: what kind of values a .npy file holds, be it ours or not. Failures: kIo,
+/// kCorruptData.
+Result<std::string> npy_type_of(int fd, const std::string& path);
+
 /// Writes a one-dimensional .npy file value by value; how many there are is known at the end.
 class NpyWriter {
  public:

@@ -61,6 +61,10 @@ void walk(const ShardSet& set) {
   for (std::uint64_t i = 0; i < std::min(set.entry_count(), kMost); ++i) {
     check(set.fields(i).size() <= set.index().meta().member_count);
   }
+  for (const Part& part : set.parts()) {
+    check(part.first_sample <= set.size());
+    check(part.digest.find('\n') == std::string::npos);
+  }
   for (std::size_t i = 0; i < set.index().meta().shards.size(); ++i) {
     const auto scan = set.index().extract(i);
     if (scan) check(scan->sample_count() == set.index().meta().shards[i].sample_count);

@@ -26,6 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using feedrace::testing::TempDir;
+using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -346,6 +347,23 @@ TEST(ShardIndex, NeverLeadsOutsideItselfWhenItLies) {
   EXPECT_THAT(set->where(2), HasSubstr("a2.jpg"));
 }
 
+TEST(ShardIndex, OfAnotherVersionIsMadeAnewAndThatIsSaid) {
+  const TempDir folder;
+  folder.write("a.tar", shard("a", 2));
+  const std::string before = open_shards({folder.path()})->fingerprint();
+  std::string meta = feedrace::testing::read_file(folder.path() / "shards.frindex/meta.json");
+  const std::string current = fmt::format("\"version\": {}", kIndexVersion);
+  ASSERT_NE(meta.find(current), std::string::npos);
+  meta.replace(meta.find(current), current.size(), "\"version\": 1");
+  folder.write("shards.frindex/meta.json", meta);
+  const auto anew = open_shards({folder.path()});
+  EXPECT_THAT(anew->warnings(),
+              ElementsAre(AllOf(HasSubstr(folder.path().native() + ": index made anew: "),
+                                HasSubstr("an index of version 1, where this program has"))));
+  EXPECT_EQ(anew->fingerprint(), before);
+  EXPECT_THAT(open_shards({folder.path()})->warnings(), IsEmpty());
+}
+
 TEST(ShardIndex, CanBeReadByNumpy) {
   if (std::system("python3 -c 'import numpy' 2>/dev/null") != 0) GTEST_SKIP() << "no numpy here";
   const TempDir folder;
@@ -383,7 +401,8 @@ TEST(ShardIndex, OpensAHundredMillionSamplesWithoutMemoryOfItsOwn) {
   const TempDir folder;
   IndexMeta meta;
   meta.fields = {"jpg"};
-  meta.shards = {{"a.tar", {1, 1, "0"}, kSamples, kSamples, {}}};
+  meta.shards = {{"a.tar", {1, 1, "0"}, kSamples, kSamples, kSamples, "0123456789abcdef", {}}};
+  meta.key_fingerprint = meta.key_set_fingerprint = "0123456789abcdef";
   meta.sample_count = meta.member_count = meta.image_count = kSamples;
   folder.write(kMetaFile, meta.to_json());
   for (const ColumnType& column : {columns::kLabel, columns::kOffset, columns::kSize}) {

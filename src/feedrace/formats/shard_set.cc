@@ -99,6 +99,16 @@ std::string ShardSet::key(std::uint64_t sample) const {
   return std::string(index_.key(entry_of(sample)));
 }
 
+std::vector<Part> ShardSet::parts() const {
+  std::vector<Part> parts;
+  std::uint64_t first = 0;
+  for (const IndexMeta::Shard& shard : index_.meta().shards) {
+    parts.push_back({shard.name, first, shard.digest});
+    first += shard.image_count;
+  }
+  return parts;
+}
+
 Result<std::int64_t> ShardSet::label(std::uint64_t sample) const {
   const std::uint64_t entry = entry_of(sample);
   if (index_.label_state(entry) == LabelState::kOk) return index_.label(entry);

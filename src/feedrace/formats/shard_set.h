@@ -43,6 +43,9 @@ class ShardSet : public Dataset {
   const std::vector<std::string>& classes() const noexcept override { return no_classes_; }
   const std::vector<std::string>& warnings() const noexcept override { return warnings_; }
   std::string fingerprint() const override { return index_.meta().fingerprint; }
+  std::string key_fingerprint() const override { return index_.meta().key_fingerprint; }
+  std::string key_set_fingerprint() const override { return index_.meta().key_set_fingerprint; }
+  std::vector<Part> parts() const override;
   std::uint64_t max_image_bytes() const noexcept override { return index_.meta().max_image_bytes; }
   double mean_image_bytes() const noexcept override { return index_.meta().mean_image_bytes; }
 

@@ -52,6 +52,7 @@ struct StoredIndex {
   std::size_t changed_count = 0;    ///< Shards that are new, changed or gone.
   std::string example;              ///< One of them.
   bool same_order = true;
+  std::string refusal;  ///< Why one that is there can't be used, such as its version.
 
   static constexpr std::size_t kChanged = ~std::size_t{0};
   bool is_fresh() const noexcept { return index && changed_count == 0 && same_order; }
@@ -88,8 +89,11 @@ class IndexKeeper {
         const std::string cached_path = cache + "/" + cached_name_;
         StoredIndex cached = look(cached_path);
         if (cached.is_fresh()) return {*std::move(cached.index), cached_path};
-        if (!stored.index) stored = std::move(cached);
+        if (!stored.index && (cached.index || stored.refusal.empty())) stored = std::move(cached);
       }
+    }
+    if (!stored.refusal.empty() && options_.store_index != StoreIndex::kNever) {
+      notices.push_back(fmt::format("{}: index made anew: {}", printable(folder_), stored.refusal));
     }
     if (stored.index && options_.store_index != StoreIndex::kNever) {
       notices.push_back(fmt::format(
@@ -109,6 +113,7 @@ class IndexKeeper {
       const auto files = FolderFiles::open_folder(path);
       if (!files) return stored;
       Result<ShardIndex> index = ShardIndex::open(**files);
+      stored.refusal = index ? "" : index.error().message;
       if (index) stored.index = *std::move(index);
     }
     if (stored.index && stored.index->meta().options != options_text_) stored.index.reset();
