@@ -58,7 +58,7 @@ function(feedrace_layer name)
     add_executable(${target}_bench ${benches})
     target_link_libraries(
       ${target}_bench
-      PRIVATE ${target} ${layer_LINKS} feedrace_flags benchmark::benchmark_main
+      PRIVATE ${target} feedrace_testing ${layer_LINKS} feedrace_flags benchmark::benchmark_main
     )
   endif()
 

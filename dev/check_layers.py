@@ -17,8 +17,9 @@ MAY_USE = {
     "decode": {"core"},
     "ops": {"core"},
     "order": {"core"},
-    "pipeline": {"core", "storage", "formats", "decode", "ops", "order"},
-    "tools": {"core", "storage", "formats", "decode", "ops", "order", "pipeline"},
+    "ranks": {"core"},
+    "pipeline": {"core", "storage", "formats", "decode", "ops", "order", "ranks"},
+    "tools": {"core", "storage", "formats", "decode", "ops", "order", "ranks", "pipeline"},
     "testing": {"core", "storage"},
 }
 
@@ -32,8 +33,10 @@ PUBLIC = {
     "format.h": "formats",
     "decoder.h": "decode",
     "op.h": "ops",
+    "order.h": "order",
     "loader.h": "pipeline",
     "pipeline.h": "pipeline",
+    "ranks.h": "ranks",
 }
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)

@@ -12,7 +12,9 @@
 
 #include "feedrace/backend.h"
 #include "feedrace/format.h"
+#include "feedrace/order.h"
 #include "feedrace/pipeline.h"
+#include "feedrace/ranks.h"
 #include "feedrace/stats.h"
 #include "feedrace/tensor.h"
 
@@ -29,12 +31,6 @@ inline constexpr std::size_t kDefaultBufferBytes = std::size_t{256} << 10;
 inline constexpr std::size_t kCoresBeforeReserve = 8;
 inline constexpr std::size_t kReservedCores = 2;
 
-enum class LastBatch : std::uint8_t {
-  kDrop,     ///< Leave a last batch that is not full out.
-  kPad,      ///< Fill it with repeats from the epoch's start, flagged.
-  kPartial,  ///< Deliver it short.
-};
-
 enum class OnError : std::uint8_t {
   kRaise,    ///< `next()` throws at the first sample that cannot be read or decoded.
   kReplace,  ///< Another sample, fixed by (seed, epoch, sample), takes its place.
@@ -46,18 +42,57 @@ enum class Fallback : std::uint8_t {
   kError,  ///< Refuse, with the reason.
 };
 
-struct LoaderOptions {
+/// A data set to draw from, and which part of it.
+struct DataSource {
+  /// In plans, messages and states; empty: the first of `sources`. Several sets need different
+  /// names.
+  std::string name;
   /// A folder of class folders, tar shards (file, folder, glob or brace pattern) or a list.
   std::vector<std::string> sources;
   formats::OpenOptions format;
+  /// A data set of one's own instead of `sources`.
+  std::shared_ptr<const formats::Dataset> dataset;
+  /// Number the samples as the data set of these sources does, matched by key: an order that was
+  /// saved over a folder goes on over shards that hold its samples in another order. Takes 8 bytes
+  /// a sample. Empty: as stored.
+  std::vector<std::string> number_like;
+  Subset subset;
+  /// Passes over it in an epoch, each in another order; at most a million.
+  std::uint64_t repeat = 1;
+  /// Above 0 for all sets: samples are mixed in these proportions. 0 for all: one set after
+  /// another.
+  double weight = 0;
+};
+
+struct LoaderOptions {
+  /// One data set, as in `DataSource`; or several in `sets`, which then stand instead.
+  std::vector<std::string> sources;
+  formats::OpenOptions format;
+  std::shared_ptr<const formats::Dataset> dataset;
+  std::vector<std::string> number_like;
+  Subset subset;
+  std::uint64_t repeat = 1;
+  std::vector<DataSource> sets;
+  /// Samples of an epoch when sets are mixed by weight; 0: as many as all sets have together.
+  std::uint64_t epoch_samples = 0;
+
   Pipeline pipeline = Pipeline::recipe("imagenet-train");
   std::size_t batch_size = 64;
-  /// Not set: by the pipeline; one that crops at random is for training and shuffles, another one
-  /// is for validation and keeps the stored order.
-  std::optional<bool> shuffle;
+  /// Not set: by the pipeline and the sources, never by a measurement. A pipeline that crops at
+  /// random is for training and shuffles: `kGlobal`, but `kWindow` over the network (a source that
+  /// begins with a scheme such as "s3://"). Another one is for validation and keeps the order.
+  std::optional<Shuffle> shuffle;
+  std::uint64_t shuffle_chunk = kDefaultShuffleChunk;    ///< Samples, for `kWindow`.
+  std::uint64_t shuffle_window = kDefaultShuffleWindow;  ///< Samples, for `kWindow`.
   std::uint64_t seed = 0;
-  /// Not set: `kDrop` when shuffling, else `kPartial`.
+  /// Not set: `kDrop` when shuffling, else `kPartial`, on several ranks `kPad`.
   std::optional<LastBatch> last_batch;
+  /// Which process of how many this is. Neither set: from the environment of torchrun, Open MPI,
+  /// MPICH, MVAPICH2 or SLURM, else the only one. `batch_size` is of one rank.
+  std::optional<std::uint64_t> rank;
+  std::optional<std::uint64_t> world_size;
+  /// Not set: ranks are not compared.
+  std::optional<RankCheck> rank_check;
   std::size_t thread_count = 0;  ///< Decode threads; 0: see `Plan`.
   std::size_t prefetch_factor = kDefaultPrefetchFactor;
   std::size_t queue_depth = kDefaultQueueDepth;
@@ -76,21 +111,37 @@ struct LoaderOptions {
   /// For tests and for stores of one's own: makes a back end instead of `backend`. Called once for
   /// each thread that reads.
   std::function<std::unique_ptr<storage::Backend>()> backend_factory;
-  /// A data set of one's own instead of `sources`.
-  std::shared_ptr<const formats::Dataset> dataset;
 };
 
 /// What will happen, known before the first read. Plain data.
 struct Plan {
   std::string dataset_kind;
-  std::uint64_t sample_count = 0;
+  std::uint64_t sample_count = 0;  ///< Of the data sets, before any subset.
   std::size_t shard_count = 0;
   std::size_t class_count = 0;
-  std::string label_source;           ///< "class folders", "cls field", "none: every label is -1".
-  std::uint64_t steps = 0;            ///< Batches an epoch.
-  std::uint64_t dropped_samples = 0;  ///< An epoch, by `last_batch=drop`.
-  std::uint64_t padded_samples = 0;   ///< An epoch, by `last_batch=pad`.
-  std::size_t batch_size = 0;
+  std::string label_source;  ///< "class folders", "cls field", "none: every label is -1".
+  /// One for each data set.
+  struct Set {
+    std::string name;
+    std::uint64_t sample_count = 0;
+    std::uint64_t selected_count = 0;  ///< By its subset.
+    std::string subset;                ///< "all", or what is chosen.
+    std::uint64_t repeat = 1;
+    double weight = 0;
+    double epoch_share = 0;  ///< Of an epoch's samples, in [0, 1].
+  };
+  std::vector<Set> sets;
+  std::uint64_t rank = 0;
+  std::uint64_t world_size = 1;
+  std::string world_source;           ///< Where rank and world size were learnt.
+  std::uint64_t epoch_samples = 0;    ///< Of all ranks.
+  std::uint64_t steps = 0;            ///< Batches an epoch, the same on each rank.
+  std::uint64_t samples_a_rank = 0;   ///< An epoch, with repeats.
+  std::uint64_t last_batch_size = 0;  ///< Of the last batch of an epoch.
+  std::uint64_t dropped_samples = 0;  ///< An epoch, of all ranks, by `last_batch=drop`.
+  std::uint64_t padded_samples = 0;   ///< An epoch, of all ranks, by `last_batch=pad` or `fill`.
+  LastBatch last_batch = LastBatch::kDrop;
+  std::size_t batch_size = 0;  ///< Of each rank.
   std::string pipeline;
   std::string backend;
   std::string backend_reason;  ///< Why this one, in one line.
@@ -99,6 +150,10 @@ struct Plan {
   std::size_t queue_depth = 0;
   std::size_t prefetch_factor = 0;
   std::string order;  ///< "global shuffle, seed 0".
+  /// How well the order mixes: 1 when a step draws from as many stretches of the stored order as a
+  /// random one would, near 0 in the stored order; see `mixing_text`.
+  double mixing = 0;
+  std::string mixing_text;  ///< "97 %: a step of 256 draws from 157 of 256 stretches, ...".
   std::string on_error;
   std::uint64_t batch_slot_bytes = 0;  ///< All slots of the plan.
   std::uint64_t read_buffer_bytes = 0;
@@ -135,9 +190,24 @@ class Loader {
   /// stage every further call throws the same.
   std::optional<Batch> next();
 
-  /// Begins epoch `epoch` anew with the next `next()`.
+  /// Begins epoch `epoch` anew with the next `next()`. Right after `load_state`, the epoch of the
+  /// state keeps its position. Throws Error kInvalidArgument for an epoch of 2^40 or more (-1).
   void set_epoch(std::uint64_t epoch);
   std::uint64_t epoch() const noexcept;
+
+  /// Where the loader stands, as one line of JSON of about a kilobyte: behind the last batch that
+  /// `next()` gave; what is read ahead does not count. The same on every rank, but for the count of
+  /// bad samples. Call it on the consumer's thread.
+  std::string state() const;
+  /// The state right behind `batch`, one of this loader's: for a consumer that itself runs ahead.
+  std::string state_after(const Batch& batch) const;
+  /// Goes on from a state: the next batch is the one that would have followed, whatever the number
+  /// of threads, the back end, the world size, the batch size, or whether the samples lie in a
+  /// folder or in shards. Costs the same at any position. Returns what differs and is allowed to,
+  /// one sentence each. Throws Error kInvalidArgument when the state is damaged, newer, or of other
+  /// data or settings, with both values; then nothing has changed.
+  /// `accept_changed_data`: go on all the same where the same number of samples has other content.
+  std::vector<std::string> load_state(std::string_view state, bool accept_changed_data = false);
 
   Stats stats() const;
   /// One sentence: what limits, with the evidence.

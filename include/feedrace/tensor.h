@@ -29,7 +29,7 @@ struct Tensor {
 /// What happened to one sample of a batch.
 enum class SampleFlag : std::uint8_t {
   kReal = 0,         ///< As stored.
-  kPadded = 1,       ///< A repeat that fills the last batch (`last_batch=pad`).
+  kPadded = 1,       ///< A repeat that fills the last batch (`last_batch=pad` or `fill`).
   kSubstituted = 2,  ///< Another sample stands in for a bad one (`on_error=replace`).
   kBlank = 3,        ///< Zeros stand in for a bad one (`on_error=zero`).
 };
@@ -49,7 +49,8 @@ class Batch {
   std::span<const std::uint64_t> indices;  ///< [N] Global sample number in the data set.
   std::span<const SampleFlag> flags;       ///< [N]
   std::uint64_t epoch = 0;
-  std::uint64_t step = 0;  ///< Number of this batch in its epoch, from 0.
+  std::uint64_t step = 0;      ///< Number of this batch in its epoch, from 0.
+  std::uint64_t position = 0;  ///< In its epoch, of the first sample of all ranks' batches.
 
   std::size_t size() const noexcept { return indices.size(); }
 

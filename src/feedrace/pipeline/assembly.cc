@@ -6,11 +6,12 @@
 namespace feedrace::pipeline {
 
 std::shared_ptr<PendingBatch> Assembly::admit(const std::shared_ptr<const order::EpochOrder>& order,
-                                              std::uint64_t step, std::shared_ptr<BatchSlot> slot) {
+                                              std::uint64_t number,
+                                              std::shared_ptr<BatchSlot> slot) {
   auto batch = std::make_shared<PendingBatch>();
   batch->order = order;
-  batch->step = step;
-  batch->size = static_cast<std::size_t>(order->batch_size(step));
+  batch->number = number;
+  batch->size = static_cast<std::size_t>(order->batch_size(number));
   batch->slot = std::move(slot);
   batch->remaining = batch->size;
   {
@@ -22,20 +23,20 @@ std::shared_ptr<PendingBatch> Assembly::admit(const std::shared_ptr<const order:
 }
 
 std::shared_ptr<PendingBatch> Assembly::try_open(
-    const std::shared_ptr<const order::EpochOrder>& order, std::uint64_t step) {
+    const std::shared_ptr<const order::EpochOrder>& order, std::uint64_t number) {
   if (pending_count() >= window_) return nullptr;
   auto slot = slots_->try_acquire();
-  return slot ? admit(order, step, std::move(slot)) : nullptr;
+  return slot ? admit(order, number, std::move(slot)) : nullptr;
 }
 
 std::shared_ptr<PendingBatch> Assembly::open(const std::shared_ptr<const order::EpochOrder>& order,
-                                             std::uint64_t step, const std::stop_token& stop) {
+                                             std::uint64_t number, const std::stop_token& stop) {
   {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, stop, [&] { return pending_.size() < window_; });
   }
   auto slot = slots_->acquire(stop);
-  return slot ? admit(order, step, std::move(slot)) : nullptr;
+  return slot ? admit(order, number, std::move(slot)) : nullptr;
 }
 
 void Assembly::finish_place(PendingBatch& batch) {

@@ -28,8 +28,8 @@ struct BadSample {
 /// A batch in the making. Its places are filled by decode threads in any order.
 struct PendingBatch {
   std::shared_ptr<const order::EpochOrder> order;
-  std::uint64_t step = 0;
-  std::size_t size = 0;  ///< Places in use.
+  std::uint64_t number = 0;  ///< In `order`.
+  std::size_t size = 0;      ///< Places in use.
   std::shared_ptr<BatchSlot> slot;
   std::atomic<std::size_t> remaining = 0;  ///< Places not filled yet.
   std::mutex mutex;
@@ -48,9 +48,9 @@ class Assembly {
   /// Opens the next batch. `try_open` never waits and gives nothing when window or slots are full;
   /// `open` waits and gives nothing once `stop` is requested.
   std::shared_ptr<PendingBatch> try_open(const std::shared_ptr<const order::EpochOrder>& order,
-                                         std::uint64_t step);
+                                         std::uint64_t number);
   std::shared_ptr<PendingBatch> open(const std::shared_ptr<const order::EpochOrder>& order,
-                                     std::uint64_t step, const std::stop_token& stop);
+                                     std::uint64_t number, const std::stop_token& stop);
 
   /// One place of `batch` is filled.
   void finish_place(PendingBatch& batch);
@@ -67,7 +67,7 @@ class Assembly {
 
  private:
   std::shared_ptr<PendingBatch> admit(const std::shared_ptr<const order::EpochOrder>& order,
-                                      std::uint64_t step, std::shared_ptr<BatchSlot> slot);
+                                      std::uint64_t number, std::shared_ptr<BatchSlot> slot);
 
   const std::shared_ptr<SlotPool> slots_;
   const std::size_t window_;

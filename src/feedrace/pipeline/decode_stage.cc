@@ -24,7 +24,7 @@ void DecodeThread::run(BoundedQueue<DecodeTask>& queue) {
         static_cast<std::uint64_t>((start - asked) / std::chrono::nanoseconds(1)));
     if (!task) return;
     started_ = start.time_since_epoch().count();
-    sample_ = task->sample;
+    sample_ = task->pick.sample;
     const std::uint64_t cpu_before = thread_cpu_ns();
     process(*task);
     shared_.clock.add_cpu(thread_cpu_ns() - cpu_before);
@@ -38,8 +38,8 @@ void DecodeThread::run(BoundedQueue<DecodeTask>& queue) {
 
 void DecodeThread::process(DecodeTask& task) {
   BatchSlot& slot = *task.batch->slot;
-  slot.indices()[task.index] = task.sample;
-  slot.flags()[task.index] = task.is_padding ? SampleFlag::kPadded : SampleFlag::kReal;
+  slot.indices()[task.index] = task.pick.sample;
+  slot.flags()[task.index] = task.pick.is_padding ? SampleFlag::kPadded : SampleFlag::kReal;
   auto label = fill(task);
   if (label) {
     slot.labels()[task.index] = *label;
@@ -51,9 +51,9 @@ void DecodeThread::process(DecodeTask& task) {
 /// Fills the sample's place; its label or why not.
 Result<std::int64_t> DecodeThread::fill(const DecodeTask& task) {
   if (task.failure) return *task.failure;
-  auto label = shared_.dataset.label(task.sample);
+  auto label = shared_.dataset.label(task.pick.sample);
   if (!label) return label;
-  auto complaint = worker_.run(task.encoded, task.batch->order->epoch(), task.sample,
+  auto complaint = worker_.run(task.encoded, task.pick.draw, task.pick.sample,
                                task.batch->slot->image(task.index));
   if (!complaint) return complaint.error();
   if (!complaint->empty()) flag(task, *complaint);
@@ -62,8 +62,8 @@ Result<std::int64_t> DecodeThread::fill(const DecodeTask& task) {
 
 /// Delivered, but not in silence: counted, named, and listed with the bad ones.
 void DecodeThread::flag(const DecodeTask& task, const std::string& complaint) {
-  std::string sentence = shared_.dataset.where(task.sample) + ": " + complaint;
-  const auto listed = shared_.quarantine.add(shared_.dataset, task.sample,
+  std::string sentence = shared_.dataset.where(task.pick.sample) + ": " + complaint;
+  const auto listed = shared_.quarantine.add(shared_.dataset, task.pick.sample,
                                              task.batch->order->epoch(), "flagged", sentence);
   if (!listed) sentence += "; " + listed.error().message;
   std::lock_guard lock(task.batch->mutex);
@@ -72,9 +72,10 @@ void DecodeThread::flag(const DecodeTask& task, const std::string& complaint) {
 
 /// Puts the sample's place in front, unless the layer that failed has named it already.
 void DecodeThread::name_place(const DecodeTask& task, Failure& failure) const {
-  const std::string where = shared_.dataset.where(task.sample);
-  const std::string path = printable(shared_.dataset.path(task.sample));
-  const bool is_own_file = shared_.dataset.place(task.sample).shard == formats::Place::kOwnFile;
+  const std::string where = shared_.dataset.where(task.pick.sample);
+  const std::string path = printable(shared_.dataset.path(task.pick.sample));
+  const bool is_own_file =
+      shared_.dataset.place(task.pick.sample).shard == formats::Place::kOwnFile;
   const bool is_named = failure.message.starts_with(where + ":") ||
                         (is_own_file && failure.message.starts_with(path + ":"));
   if (!is_named) failure.message = where + ": " + failure.message;
@@ -85,7 +86,7 @@ void DecodeThread::name_place(const DecodeTask& task, Failure& failure) const {
 void DecodeThread::handle_bad(DecodeTask& task, Failure failure) {
   name_place(task, failure);
   const auto listed =
-      shared_.quarantine.add(shared_.dataset, task.sample, task.batch->order->epoch(),
+      shared_.quarantine.add(shared_.dataset, task.pick.sample, task.batch->order->epoch(),
                              to_string(failure.code), failure.message);
   if (!listed) failure = listed.error();
   const bool is_raised = shared_.on_error == OnError::kRaise || !listed;
@@ -105,17 +106,17 @@ void DecodeThread::handle_bad(DecodeTask& task, Failure failure) {
 
 /// Puts the first stand-in that can be read into the place.
 bool DecodeThread::substitute(DecodeTask& task) {
-  const order::EpochOrder& order = *task.batch->order;
+  const order::SampleOrder& order = task.batch->order->order();
   BatchSlot& slot = *task.batch->slot;
   for (std::uint32_t attempt = 0; attempt < kSubstituteAttempts; ++attempt) {
-    const std::uint64_t sample = order.substitute(task.sample, attempt);
-    auto label = shared_.dataset.label(sample);
+    const order::Pick pick = order.substitute(task.pick, attempt);
+    auto label = shared_.dataset.label(pick.sample);
     if (!label) continue;
-    auto bytes = stand_ins_.read(sample);
+    auto bytes = stand_ins_.read(pick.sample);
     if (!bytes) continue;
-    if (!worker_.run(bytes->view(), order.epoch(), sample, slot.image(task.index))) continue;
+    if (!worker_.run(bytes->view(), pick.draw, pick.sample, slot.image(task.index))) continue;
     slot.labels()[task.index] = *label;
-    slot.indices()[task.index] = sample;
+    slot.indices()[task.index] = pick.sample;
     slot.flags()[task.index] = SampleFlag::kSubstituted;
     return true;
   }
@@ -125,7 +126,7 @@ bool DecodeThread::substitute(DecodeTask& task) {
 void DecodeThread::blank(DecodeTask& task) {
   BatchSlot& slot = *task.batch->slot;
   std::memset(slot.image(task.index), 0, slot.shape().image_bytes);
-  const auto label = shared_.dataset.label(task.sample);
+  const auto label = shared_.dataset.label(task.pick.sample);
   slot.labels()[task.index] = label ? *label : -1;
   slot.flags()[task.index] = SampleFlag::kBlank;
 }

@@ -15,8 +15,10 @@
 #include "feedrace/core/text.h"
 #include "feedrace/error.h"
 #include "feedrace/pipeline/explain.h"
+#include "feedrace/pipeline/open_sets.h"
 #include "feedrace/pipeline/plan.h"
 #include "feedrace/pipeline/quarantine.h"
+#include "feedrace/pipeline/resume.h"
 #include "feedrace/pipeline/run.h"
 #include "feedrace/storage/registry.h"
 
@@ -27,11 +29,6 @@ using pipeline::Clock;
 
 // A batch that another thread of the consumer is about to let go is not yet one that is kept.
 constexpr std::chrono::seconds kHeldBatchGrace{2};
-
-std::shared_ptr<const formats::Dataset> open(const LoaderOptions& options) {
-  if (options.dataset) return options.dataset;
-  return formats::open_dataset(options.sources, options.format);
-}
 
 /// Throws Error kUnsupported when the options refuse what would be used instead.
 storage::BackendChoice choose_backend(const LoaderOptions& options) {
@@ -67,17 +64,23 @@ class Loader::Impl {
  public:
   explicit Impl(LoaderOptions options)
       : options_(std::move(options)),
-        dataset_(open(options_)),
-        sizing_(pipeline::make_sizing(options_, *dataset_)),
+        opened_(pipeline::open_sets(options_)),
+        dataset_(opened_.dataset),
+        sizing_(pipeline::make_sizing(options_, opened_)),
+        base_state_(
+            pipeline::make_base_state(options_, *sizing_.order, sizing_.split, opened_.states)),
         quarantine_(options_.quarantine_file),
         slots_(pipeline::SlotPool::create(SlotShape(options_.pipeline, options_.batch_size),
                                           sizing_.planned_slots, sizing_.slot_limit)),
-        epoch_order_(std::in_place, sizing_.order, 0) {
+        order_(sizing_.order) {
+    planned_warnings_ = sizing_.plan.warnings.size();
+    begin_at(0, 0);
     storage::BackendChoice choice = choose_backend(options_);
     sizing_.plan.backend = choice.name;
     sizing_.plan.backend_reason = choice.reason;
     if (choice.is_fallback) fallbacks_.add(choice.reason);
     next_backend_ = std::move(choice.backend);
+    check_ranks("start", pipeline::rank_facts(base_state_, dataset_->classes()));
   }
 
   ~Impl() { stop(); }
@@ -89,12 +92,18 @@ class Loader::Impl {
 
   std::optional<Batch> next();
   void set_epoch(std::uint64_t epoch);
+  std::string state() const;
+  std::string state_after(const Batch& batch) const;
+  std::vector<std::string> load_state(std::string_view text, bool accept_changed_data);
   Stats stats() const;
   std::string explain() const { return pipeline::explain(stats(), options_.pipeline); }
   void cancel() noexcept;
 
  private:
   decode::DecodeLimits decode_limits() const;
+  void check_ranks(const std::string& occasion, const ranks::RankFacts& facts) const;
+  void begin_at(std::uint64_t epoch, std::uint64_t position);
+  std::string state_text(std::uint64_t epoch, std::uint64_t position) const;
   void start();
   void stop() noexcept;
   std::shared_ptr<pipeline::PendingBatch> take();
@@ -107,8 +116,10 @@ class Loader::Impl {
   const pid_t owner_ = getpid();
   const Clock::time_point made_ = Clock::now();
   const LoaderOptions options_;
+  const pipeline::OpenedSets opened_;
   const std::shared_ptr<const formats::Dataset> dataset_;
   pipeline::Sizing sizing_;
+  const order::State base_state_;
   pipeline::Quarantine quarantine_;
   std::shared_ptr<BufferPool> buffers_;
   const std::shared_ptr<pipeline::SlotPool> slots_;
@@ -130,10 +141,13 @@ class Loader::Impl {
       complaints_;  // Of decoders, about samples that were delivered all the same.
 
   // The consumer's place; only its thread touches these.
+  std::shared_ptr<const order::SampleOrder> order_;
   std::optional<order::EpochOrder> epoch_order_;
   std::atomic<std::uint64_t> epoch_ = 0;
-  std::uint64_t step_ = 0;
+  std::uint64_t taken_ = 0;  // Batches of `epoch_order_`.
   std::uint64_t bad_in_epoch_ = 0;
+  std::uint64_t loaded_states_ = 0;
+  std::size_t planned_warnings_ = 0;  // Of the plan's, those that were there before any state.
   std::exception_ptr failed_;              // What every further call throws.
   std::optional<Clock::time_point> left_;  // When the consumer got its last batch.
 
@@ -157,14 +171,15 @@ void Loader::Impl::start() {
   }
   if (!parts_) {
     parts_.emplace(
-        pipeline::RunParts{*dataset_, options_.pipeline, sizing_.order, decode_limits(),
+        pipeline::RunParts{*dataset_, options_.pipeline, order_, sizing_.split, decode_limits(),
                            options_.on_error, options_.queue_depth, sizing_.plan.decode_threads,
                            options_.prefetch_factor, sizing_.max_sample_bytes, buffers_, slots_,
                            [this] { return make_stand_in_backend(options_); }, quarantine_,
                            fallbacks_, read_counters_, io_clock_, decode_clock_});
   }
   auto backend = next_backend_ ? std::move(next_backend_) : choose_backend(options_).backend;
-  auto run = std::make_unique<pipeline::Run>(*parts_, std::move(backend), epoch_);
+  auto run = std::make_unique<pipeline::Run>(*parts_, std::move(backend), epoch_,
+                                             epoch_order_->position_of(0));
   std::lock_guard lock(run_mutex_);
   run_ = std::move(run);
   if (cancelled_) run_->shutdown().cancel();
@@ -184,14 +199,89 @@ void Loader::Impl::cancel() noexcept {
   if (run_) run_->shutdown().cancel();
 }
 
-void Loader::Impl::set_epoch(std::uint64_t epoch) {
-  const bool stands_there = epoch == epoch_ && step_ == 0;
-  if (stands_there) return;
+void Loader::Impl::check_ranks(const std::string& occasion, const ranks::RankFacts& facts) const {
+  if (!options_.rank_check) return;
+  const Plan& plan = sizing_.plan;
+  ranks::check_ranks(*options_.rank_check, {plan.rank, plan.world_size, plan.world_source},
+                     occasion, facts);
+}
+
+/// Makes the next batch the one at a position. Throws before anything has changed.
+void Loader::Impl::begin_at(std::uint64_t epoch, std::uint64_t position) {
+  order::EpochOrder begun(order_, sizing_.split, epoch, position);
   stop();
+  epoch_order_.emplace(std::move(begun));
   epoch_ = epoch;
-  step_ = 0;
+  taken_ = 0;
   bad_in_epoch_ = 0;
-  epoch_order_.emplace(sizing_.order, epoch);
+}
+
+void Loader::Impl::set_epoch(std::uint64_t epoch) {
+  // Also right after a state was loaded: trainers name the epoch that they go on with.
+  const bool stands_there = epoch == epoch_ && taken_ == 0;
+  if (!stands_there) begin_at(epoch, 0);
+}
+
+std::string Loader::Impl::state_text(std::uint64_t epoch, std::uint64_t position) const {
+  order::State state = pipeline::state_at(base_state_, *order_, epoch, position);
+  if (state.epoch == epoch) state.bad_samples = bad_in_epoch_;
+  return to_json(state);
+}
+
+std::string Loader::Impl::state() const {
+  return state_text(epoch_, taken_ == 0 ? epoch_order_->position_of(0)
+                                        : epoch_order_->position_behind(taken_ - 1));
+}
+
+std::string Loader::Impl::state_after(const Batch& batch) const {
+  const std::uint64_t left = order_->epoch_samples() - batch.position;
+  const bool is_last = order::make_split(sizing_.split, left).steps <= 1;
+  return state_text(batch.epoch, is_last ? order_->epoch_samples()
+                                         : batch.position + sizing_.split.global_batch());
+}
+
+std::vector<std::string> Loader::Impl::load_state(std::string_view text, bool accept_changed_data) {
+  const auto saved = order::parse_state(text);
+  if (!saved) raise(saved.error());
+  order::StateDifferences differences = compare(*saved, base_state_, accept_changed_data);
+  if (!differences.errors.empty()) {
+    std::vector<std::string> lines = std::move(differences.errors);
+    for (const std::string& warning : dataset_->warnings()) lines.push_back(warning);
+    throw Error(ErrorCode::kInvalidArgument,
+                fmt::format("the state does not fit this loader: {}", fmt::join(lines, "; ")));
+  }
+  const order::State::Origin origin = pipeline::is_mix_changed(*saved, base_state_)
+                                          ? pipeline::origin_of_change(*saved, base_state_)
+                                          : saved->origin;
+  const auto order = pipeline::make_order(options_, opened_, origin);
+  // Mixes by weight may have got shorter epochs.
+  const std::uint64_t left =
+      order->epoch_samples() - std::min(saved->position, order->epoch_samples());
+  const bool has_batch = order::make_split(sizing_.split, left).steps > 0;
+  if (!has_batch) {
+    differences.notes.push_back(
+        fmt::format("{} samples were left of epoch {}, fewer than a step of {}; goes on with epoch "
+                    "{}",
+                    left, saved->epoch, sizing_.split.global_batch(), saved->epoch + 1));
+  }
+  const std::uint64_t epoch = has_batch ? saved->epoch : saved->epoch + 1;
+  const std::uint64_t position = has_batch ? saved->position : 0;
+  check_ranks(fmt::format("state {}", ++loaded_states_),
+              {{"epoch of the state", fmt::format("{}", epoch)},
+               {"position of the state", fmt::format("{}", position)}});
+  const auto before = std::exchange(order_, order);
+  try {
+    begin_at(epoch, position);
+  } catch (...) {
+    order_ = before;
+    throw;
+  }
+  parts_.reset();  // They hold the order.
+  if (has_batch) bad_in_epoch_ = saved->bad_samples;
+  std::vector<std::string>& warnings = sizing_.plan.warnings;
+  warnings.resize(planned_warnings_);  // Of the last state only.
+  warnings.insert(warnings.end(), differences.notes.begin(), differences.notes.end());
+  return differences.notes;
 }
 
 void Loader::Impl::fail(ErrorCode code, const std::string& message) {
@@ -259,8 +349,8 @@ void Loader::Impl::check_bad_samples(pipeline::PendingBatch& pending) {
                        [](const auto& a, const auto& b) { return a.index < b.index; });
   if (pending.fatal) fail(first->failure.code, first->failure.message);
   bad_in_epoch_ += pending.bad_samples.size();
-  const auto positions = static_cast<double>(epoch_order_->plan().positions);
-  const auto by_share = static_cast<std::uint64_t>(options_.error_budget_share * positions);
+  const auto places = static_cast<double>(sizing_.plan.samples_a_rank);
+  const auto by_share = static_cast<std::uint64_t>(options_.error_budget_share * places);
   const std::uint64_t budget = std::min(options_.error_budget, by_share);
   if (bad_in_epoch_ > budget) {
     fail(ErrorCode::kCorruptData,
@@ -285,7 +375,8 @@ Batch Loader::Impl::deliver(const std::shared_ptr<pipeline::PendingBatch>& pendi
   batch.indices = {slot->indices(), pending->size};
   batch.flags = {slot->flags(), pending->size};
   batch.epoch = pending->order->epoch();
-  batch.step = pending->step;
+  batch.step = pending->order->step_of(pending->number);
+  batch.position = pending->order->position_of(pending->number);
   const auto count_of = [&](SampleFlag flag) {
     return static_cast<std::uint64_t>(std::count(batch.flags.begin(), batch.flags.end(), flag));
   };
@@ -313,17 +404,18 @@ std::optional<Batch> Loader::Impl::next() {
   const auto entered = Clock::now();
   if (left_) consumer_clock_.add_busy(pipeline::nanoseconds_since(*left_));
   left_.reset();
-  if (step_ == epoch_order_->plan().steps) {
-    ++epoch_;  // The run walks on into it by itself.
-    step_ = 0;
+  if (taken_ == epoch_order_->split().steps) {
+    const std::uint64_t following = epoch_ + 1;
+    epoch_order_.emplace(order_, sizing_.split, following);
+    epoch_ = following;  // The run walks on into it by itself.
+    taken_ = 0;
     bad_in_epoch_ = 0;
-    epoch_order_.emplace(sizing_.order, epoch_);
     return std::nullopt;
   }
   if (!run_) start();
   const auto pending = take();
   check_bad_samples(*pending);
-  ++step_;
+  ++taken_;
   Batch batch = deliver(pending);
   consumer_clock_.add_wait(pipeline::nanoseconds_since(entered));
   consumer_clock_.add_items(1);
@@ -366,6 +458,11 @@ const formats::Dataset& Loader::dataset() const noexcept { return impl_->dataset
 std::optional<Batch> Loader::next() { return impl_->next(); }
 void Loader::set_epoch(std::uint64_t epoch) { impl_->set_epoch(epoch); }
 std::uint64_t Loader::epoch() const noexcept { return impl_->epoch(); }
+std::string Loader::state() const { return impl_->state(); }
+std::string Loader::state_after(const Batch& batch) const { return impl_->state_after(batch); }
+std::vector<std::string> Loader::load_state(std::string_view state, bool accept_changed_data) {
+  return impl_->load_state(state, accept_changed_data);
+}
 Stats Loader::stats() const { return impl_->stats(); }
 std::string Loader::explain() const { return impl_->explain(); }
 void Loader::cancel() noexcept { impl_->cancel(); }

@@ -2,8 +2,12 @@
 // The promises of the loader on real files: right, complete, the same everywhere.
 #include "feedrace/loader.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <set>
 #include <string>
@@ -61,6 +65,52 @@ TEST(Loader, GivesTheSameBytesOnAnyNumberOfThreadsAndAnyBackend) {
   }
 }
 
+/// Takes a tree's pages out of the page cache, where its file system lets go of them.
+void evict(const std::filesystem::path& root) {
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(root)) {
+    if (!entry.is_regular_file()) continue;
+    const int fd = open(entry.path().c_str(), O_RDONLY | O_CLOEXEC);
+    ASSERT_GE(fd, 0);
+    fsync(fd);
+    posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+    close(fd);
+  }
+}
+
+TEST(Loader, GivesTheSameBytesFromAColdAndAWarmCache) {
+  const testing::TempDir dir;
+  for (const std::string& source : {write_folder(dir, 30), write_shards(dir, 30, 4)}) {
+    LoaderOptions options = small_options(source);
+    std::vector<std::vector<Seen>> epochs;
+    for (const char* backend : {"buffered", "uring"}) {
+      options.backend = backend;
+      evict(dir.path());
+      for (int warm = 0; warm < 2; ++warm) {
+        Loader loader(options);
+        epochs.push_back(load_epoch(loader));
+      }
+    }
+    EXPECT_THAT(epochs, Each(epochs.front())) << source;
+  }
+}
+
+TEST(Loader, TwoAtOnceEachGiveTheSeriesOfOneAlone) {
+  const testing::TempDir dir;
+  LoaderOptions one = small_options(write_shards(dir, 40, 3));
+  LoaderOptions two = one;
+  two.seed = 5;
+  Loader alone_one(one);
+  Loader alone_two(two);
+  const auto expected_one = load_epoch(alone_one);
+  const auto expected_two = load_epoch(alone_two);
+  Loader first(one);
+  Loader second(two);
+  for (std::size_t i = 0; i < expected_one.size(); ++i) {
+    EXPECT_EQ(remember(*first.next()), expected_one[i]);
+    EXPECT_EQ(remember(*second.next()), expected_two[i]);
+  }
+}
+
 TEST(Loader, GivesTheSameBytesFromFolderAndShards) {
   const testing::TempDir dir;
   Loader from_folder(small_options(write_folder(dir, 30)));
@@ -96,7 +146,7 @@ TEST(Loader, SetEpochInTheMiddleBeginsThatEpochAnew) {
 TEST(Loader, WithoutShuffleKeepsTheStoredOrderAndSharesReads) {
   const testing::TempDir dir;
   LoaderOptions options = small_options(write_shards(dir, 32, 2));
-  options.shuffle = false;
+  options.shuffle = Shuffle::kNone;
   options.prefetch_factor = 1;
   Loader loader(options);
   std::vector<std::uint64_t> order;
@@ -109,10 +159,10 @@ TEST(Loader, WithoutShuffleKeepsTheStoredOrderAndSharesReads) {
   EXPECT_LE(loader.stats().reads, 16u);  // 16 samples of a few KB a shard fit into one buffer.
 }
 
-TEST(Loader, PadFillsTheLastBatchWithFlaggedRepeats) {
+TEST(Loader, FillsTheLastBatchWithFlaggedRepeats) {
   const testing::TempDir dir;
   LoaderOptions options = small_options(write_folder(dir, 11));
-  options.last_batch = LastBatch::kPad;
+  options.last_batch = LastBatch::kFill;
   Loader loader(options);
   const auto epoch = load_epoch(loader);
   ASSERT_THAT(epoch, SizeIs(2));

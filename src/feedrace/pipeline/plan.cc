@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstdlib>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -11,6 +13,8 @@
 #include "feedrace/core/cores.h"
 #include "feedrace/core/text.h"
 #include "feedrace/error.h"
+#include "feedrace/order/mixing.h"
+#include "feedrace/ranks/world.h"
 
 namespace feedrace {
 namespace pipeline {
@@ -34,6 +38,8 @@ constexpr std::size_t kMaxThreads = 1024;
 constexpr std::size_t kMaxPrefetch = 1024;
 constexpr std::size_t kMaxQueueDepth = 4096;
 
+constexpr std::uint64_t kMaxShuffleSamples = std::uint64_t{1} << 40;
+
 template <typename T>
 void check_range(const char* name, T value, T lowest, T highest) {
   if (value >= lowest && value <= highest) return;
@@ -49,19 +55,9 @@ void check_options(const LoaderOptions& options) {
   check_range("error_budget_share", options.error_budget_share, 0.0, 1.0);
   check_range("timeout_seconds", options.timeout_seconds, 0.0, 1e9);
   check_range<std::uint64_t>("max_pixels", options.max_pixels, 1, std::uint64_t{1} << 40);
+  check_range<std::uint64_t>("shuffle_chunk", options.shuffle_chunk, 1, kMaxShuffleSamples);
+  check_range<std::uint64_t>("shuffle_window", options.shuffle_window, 1, kMaxShuffleSamples);
   options.pipeline.check();
-}
-
-order::LastBatchRule rule_of(LastBatch last_batch) {
-  switch (last_batch) {
-    case LastBatch::kDrop:
-      return order::LastBatchRule::kDrop;
-    case LastBatch::kPad:
-      return order::LastBatchRule::kPad;
-    case LastBatch::kPartial:
-      return order::LastBatchRule::kPartial;
-  }
-  return order::LastBatchRule::kDrop;
 }
 
 std::string describe_policy(const LoaderOptions& options) {
@@ -105,6 +101,58 @@ void plan_memory(const LoaderOptions& options, const SlotShape& slot, Sizing& si
   sizing.max_sample_bytes = std::clamp<std::uint64_t>(spare, sizing.buffers.bytes, kMaxSampleBytes);
 }
 
+std::string mixing_text(const order::Mixing& mixing) {
+  return fmt::format(
+      "{:.0f} %: {} samples in a row come from {:.1f} of {} equal stretches of the "
+      "stored order, {:.1f} in a random one",
+      100 * mixing.score, mixing.batch_samples, mixing.stretches, mixing.batch_samples,
+      mixing.random_stretches);
+}
+
+/// Who gets what in an epoch. Needs the order.
+void plan_split(const LoaderOptions& options, Sizing& sizing) {
+  const World world = ranks::find_world(options.rank, options.world_size,
+                                        [](const char* name) { return std::getenv(name); });
+  const bool shuffles = sizing.order->options().shuffle.shuffle != Shuffle::kNone;
+  const LastBatch by_default = shuffles         ? LastBatch::kDrop
+                               : world.size > 1 ? LastBatch::kPad
+                                                : LastBatch::kPartial;
+  sizing.split = {options.batch_size, world.rank, world.size,
+                  options.last_batch.value_or(by_default)};
+  const std::uint64_t samples = sizing.order->epoch_samples();
+  order::require_batches(sizing.split, samples);
+  const order::Split split = order::make_split(sizing.split, samples);
+  Plan& plan = sizing.plan;
+  plan.rank = world.rank;
+  plan.world_size = world.size;
+  plan.world_source = world.source;
+  plan.epoch_samples = samples;
+  plan.steps = split.steps;
+  plan.samples_a_rank = split.samples_a_rank;
+  plan.last_batch_size = split.last_batch_size;
+  plan.dropped_samples = split.dropped;
+  plan.padded_samples = split.padded;
+  plan.last_batch = sizing.split.last_batch;
+  plan.batch_size = options.batch_size;
+  plan.order = sizing.order->describe();
+  const order::Mixing mixing =
+      order::measure_mixing(*sizing.order, /*epoch=*/0, sizing.split.global_batch());
+  plan.mixing = mixing.score;
+  plan.mixing_text = mixing_text(mixing);
+}
+
+void plan_sets(const OpenedSets& opened, const order::SampleOrder& order, Plan& plan) {
+  double weights = 0;
+  for (const order::SetState& set : opened.states) weights += set.weight;
+  for (const order::SetState& set : opened.states) {
+    const double samples = static_cast<double>(set.selected_count) *
+                           static_cast<double>(set.repeat) /
+                           static_cast<double>(order.epoch_samples());
+    plan.sets.push_back({set.name, set.sample_count, set.selected_count, set.subset, set.repeat,
+                         set.weight, weights > 0 ? set.weight / weights : samples});
+  }
+}
+
 }  // namespace
 
 std::size_t default_decode_threads(std::size_t usable_cores) noexcept {
@@ -123,35 +171,41 @@ BufferShape plan_buffers(const LoaderOptions& options, std::size_t decode_thread
   return shape;
 }
 
-Sizing make_sizing(const LoaderOptions& options, const formats::Dataset& dataset) {
-  check_options(options);
-  Sizing sizing;
-  const bool shuffle = options.shuffle.value_or(options.pipeline.random_resized_crop.has_value());
-  const LastBatch last_batch =
-      options.last_batch.value_or(shuffle ? LastBatch::kDrop : LastBatch::kPartial);
-  sizing.order = {dataset.size(), options.batch_size, rule_of(last_batch), shuffle, options.seed};
-  const order::EpochPlan epoch = order::plan_epoch(sizing.order);
+std::shared_ptr<const order::SampleOrder> make_order(const LoaderOptions& options,
+                                                     const OpenedSets& opened,
+                                                     const order::State::Origin& origin) {
+  order::OrderOptions order;
+  order.sets = opened.sets;
+  order.shuffle = {options.shuffle.value_or(default_shuffle(options)), options.shuffle_chunk,
+                   options.shuffle_window, options.seed};
+  order.epoch_samples = options.epoch_samples;
+  order.origin = origin;
+  return std::make_shared<const order::SampleOrder>(std::move(order));
+}
 
+Sizing make_sizing(const LoaderOptions& options, const OpenedSets& opened) {
+  check_options(options);
+  const formats::Dataset& dataset = *opened.dataset;
+  Sizing sizing;
+  sizing.order = make_order(options, opened, {});
   Plan& plan = sizing.plan;
+  plan_split(options, sizing);
+  plan_sets(opened, *sizing.order, plan);
   plan.dataset_kind = dataset.kind();
   plan.sample_count = dataset.size();
   plan.shard_count = dataset.shards().size();
   plan.class_count = dataset.classes().size();
   plan.label_source = dataset.label_source();
-  plan.steps = epoch.steps;
-  plan.dropped_samples = epoch.dropped;
-  plan.padded_samples = epoch.padded;
-  plan.batch_size = options.batch_size;
   plan.pipeline = options.pipeline.describe();
   plan.usable_cores = usable_cores();
   plan.decode_threads =
       options.thread_count > 0 ? options.thread_count : default_decode_threads(plan.usable_cores);
   plan.queue_depth = options.queue_depth;
   plan.prefetch_factor = options.prefetch_factor;
-  plan.order = order::describe(sizing.order);
   plan.on_error = describe_policy(options);
   plan.fingerprint = dataset.fingerprint();
   plan.warnings = dataset.warnings();
+  plan.warnings.insert(plan.warnings.end(), opened.warnings.begin(), opened.warnings.end());
 
   sizing.buffers = plan_buffers(options, plan.decode_threads, dataset.mean_image_bytes());
   plan_memory(options, SlotShape(options.pipeline, options.batch_size), sizing);
@@ -159,6 +213,49 @@ Sizing make_sizing(const LoaderOptions& options, const formats::Dataset& dataset
 }
 
 }  // namespace pipeline
+
+namespace {
+
+std::string describe_set(const Plan::Set& set, bool is_only) {
+  std::string text = is_only ? "" : printable(set.name) + ": ";
+  text += set.subset == "all" ? fmt::format("all {} samples", with_commas(set.sample_count))
+                              : set.subset;
+  if (set.repeat > 1) text += fmt::format(", {} passes an epoch", with_commas(set.repeat));
+  if (!is_only) text += fmt::format(", {:.4g} % of an epoch", 100 * set.epoch_share);
+  return text;
+}
+
+std::string describe_epoch(const Plan& plan) {
+  std::string text = fmt::format("{} samples, {} batches of {}", with_commas(plan.epoch_samples),
+                                 with_commas(plan.steps), plan.batch_size);
+  if (plan.world_size > 1) text += fmt::format(" on each of {} ranks", plan.world_size);
+  if (plan.last_batch_size != plan.batch_size) {
+    text += fmt::format(", the last of {}", plan.last_batch_size);
+  }
+  if (plan.dropped_samples > 0) {
+    text += fmt::format(", {} samples dropped", with_commas(plan.dropped_samples));
+  }
+  if (plan.padded_samples > 0) {
+    text += fmt::format(", {} repeated", with_commas(plan.padded_samples));
+  }
+  return text + fmt::format(" (last_batch={})", to_string(plan.last_batch));
+}
+
+nlohmann::ordered_json sets_json(const std::vector<Plan::Set>& sets) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const Plan::Set& set : sets) {
+    list.push_back({{"name", printable(set.name)},
+                    {"samples", set.sample_count},
+                    {"selected", set.selected_count},
+                    {"subset", set.subset},
+                    {"repeat", set.repeat},
+                    {"weight", set.weight},
+                    {"epoch_share", set.epoch_share}});
+  }
+  return list;
+}
+
+}  // namespace
 
 std::string Plan::to_text() const {
   std::string text;
@@ -170,12 +267,17 @@ std::string Plan::to_text() const {
   if (class_count > 0) what += fmt::format(", {} classes", with_commas(class_count));
   line("data", what + ", fingerprint " + fingerprint);
   line("labels", label_source);
-  std::string split = fmt::format("{} batches of {} an epoch", with_commas(steps), batch_size);
-  if (dropped_samples > 0)
-    split += fmt::format(", {} samples dropped", with_commas(dropped_samples));
-  if (padded_samples > 0) split += fmt::format(", {} repeated", with_commas(padded_samples));
-  line("epoch", split);
+  for (const Set& set : sets) {
+    if (sets.size() == 1 && set.subset == "all" && set.repeat == 1) continue;
+    line(sets.size() == 1 ? "subset" : "set", describe_set(set, sets.size() == 1));
+  }
+  line("epoch", describe_epoch(*this));
+  if (world_size > 1) {
+    line("rank", fmt::format("{} of {}, from {}; each gets {} samples an epoch", rank, world_size,
+                             world_source, with_commas(samples_a_rank)));
+  }
   line("order", order);
+  line("mixing", mixing_text);
   line("pipeline", pipeline);
   line("storage", backend_reason);
   line("threads",
@@ -198,11 +300,21 @@ std::string Plan::to_json() const {
       {"classes", class_count},
       {"labels", label_source},
       {"fingerprint", fingerprint},
+      {"sets", sets_json(sets)},
+      {"rank", rank},
+      {"world_size", world_size},
+      {"world_source", world_source},
       {"batch_size", batch_size},
+      {"epoch_samples", epoch_samples},
       {"steps", steps},
+      {"samples_a_rank", samples_a_rank},
+      {"last_batch", to_string(last_batch)},
+      {"last_batch_size", last_batch_size},
       {"dropped_samples", dropped_samples},
       {"padded_samples", padded_samples},
       {"order", order},
+      {"mixing", mixing},
+      {"mixing_text", mixing_text},
       {"pipeline", pipeline},
       {"backend", backend},
       {"backend_reason", backend_reason},

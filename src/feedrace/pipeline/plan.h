@@ -3,12 +3,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 
-#include "feedrace/format.h"
 #include "feedrace/loader.h"
 #include "feedrace/order/epoch_order.h"
 #include "feedrace/pipeline/batch_slot.h"
+#include "feedrace/pipeline/open_sets.h"
 
 namespace feedrace::pipeline {
 
@@ -30,14 +31,21 @@ BufferShape plan_buffers(const LoaderOptions& options, std::size_t decode_thread
 struct Sizing {
   Plan plan;
   BufferShape buffers;
-  order::OrderOptions order;
+  std::shared_ptr<const order::SampleOrder> order;
+  order::SplitOptions split;
   std::size_t planned_slots = 0;
   std::size_t slot_limit = 0;          ///< With those that a consumer may keep.
   std::uint64_t max_sample_bytes = 0;  ///< A larger sample would break the memory limit.
 };
 
 /// Checks the options and makes the plan, but for the back end's lines. Throws Error
-/// kInvalidArgument: a value out of its range (names it, the range), a memory limit below the need.
-Sizing make_sizing(const LoaderOptions& options, const formats::Dataset& dataset);
+/// kInvalidArgument: a value out of its range (names it, the range), no batch or an uneven one for
+/// some rank, a memory limit below the need.
+Sizing make_sizing(const LoaderOptions& options, const OpenedSets& opened);
+
+/// The order of the options over opened sets; `origin` as `order::SetWalk` takes it.
+std::shared_ptr<const order::SampleOrder> make_order(const LoaderOptions& options,
+                                                     const OpenedSets& opened,
+                                                     const order::State::Origin& origin);
 
 }  // namespace feedrace::pipeline

@@ -39,7 +39,8 @@ ReadStage::ReadStage(const formats::Dataset& dataset, std::unique_ptr<storage::B
       clock_(clock),
       options_(options),
       files_(*backend_, FileCache::default_capacity()),
-      order_(std::make_shared<order::EpochOrder>(options.order, options.first_epoch)) {
+      order_(std::make_shared<order::EpochOrder>(options.order, options.split, options.first_epoch,
+                                                 options.first_position)) {
   const std::size_t depth =
       std::max<std::size_t>(1, std::min(options.queue_depth, backend_->limits().max_in_flight));
   slots_.resize(depth);
@@ -108,13 +109,14 @@ bool ReadStage::drain(const std::stop_token& stop) {
 }
 
 bool ReadStage::open_next_batch(const std::stop_token& stop, bool may_wait) {
-  if (step_ == order_->plan().steps) {
-    order_ = std::make_shared<order::EpochOrder>(options_.order, order_->epoch() + 1);
-    step_ = 0;
+  if (number_ == order_->split().steps) {
+    order_ =
+        std::make_shared<order::EpochOrder>(options_.order, options_.split, order_->epoch() + 1);
+    number_ = 0;
   }
-  batch_ = may_wait ? assembly_.open(order_, step_, stop) : assembly_.try_open(order_, step_);
+  batch_ = may_wait ? assembly_.open(order_, number_, stop) : assembly_.try_open(order_, number_);
   if (!batch_) return false;
-  ++step_;
+  ++number_;
   index_ = 0;
   return true;
 }
@@ -122,8 +124,8 @@ bool ReadStage::open_next_batch(const std::stop_token& stop, bool may_wait) {
 std::optional<ReadStage::Seat> ReadStage::next_seat(const std::stop_token& stop, bool may_wait) {
   if (held_seat_) return std::exchange(held_seat_, std::nullopt);
   if (!batch_ && !open_next_batch(stop, may_wait)) return std::nullopt;
-  const order::Pick pick = batch_->order->pick(batch_->step, index_);
-  Seat seat{batch_, index_, pick.sample, pick.is_padding, dataset_.place(pick.sample)};
+  const order::Pick pick = batch_->order->pick(batch_->number, index_);
+  Seat seat{batch_, index_, pick, dataset_.place(pick.sample)};
   if (++index_ == batch_->size) batch_.reset();
   return seat;
 }
@@ -149,7 +151,7 @@ std::optional<ReadStage::Read> ReadStage::read_of(Seat seat) {
   Read read;
   const formats::Place place = seat.place;
   if (place.shard == formats::Place::kOwnFile) {
-    read.path = dataset_.path(seat.sample);
+    read.path = dataset_.path(seat.pick.sample);
     read.size_bytes = buffers_->buffer_bytes();
     read.seats.push_back(std::move(seat));
     return read;
@@ -275,8 +277,7 @@ bool ReadStage::deliver(Read read, std::size_t bytes_read) {
   const bool is_whole_file = read.seats.front().place.shard == formats::Place::kOwnFile;
   const auto extent = std::make_shared<const BufferPool::Lease>(std::move(read.lease));
   for (Seat& seat : read.seats) {
-    DecodeTask task{
-        std::move(seat.batch), seat.index, seat.sample, seat.is_padding, extent, {}, {}};
+    DecodeTask task{std::move(seat.batch), seat.index, seat.pick, extent, {}, {}};
     const std::size_t begin =
         is_whole_file ? 0 : static_cast<std::size_t>(seat.place.offset_bytes - read.offset_bytes);
     const std::size_t size =
@@ -297,8 +298,7 @@ bool ReadStage::deliver(Read read, std::size_t bytes_read) {
 
 bool ReadStage::fail(Read read, const Failure& failure) {
   for (Seat& seat : read.seats) {
-    DecodeTask task{
-        std::move(seat.batch), seat.index, seat.sample, seat.is_padding, {}, {}, failure};
+    DecodeTask task{std::move(seat.batch), seat.index, seat.pick, {}, {}, failure};
     if (!push(std::move(task))) return false;
   }
   return true;
@@ -319,7 +319,7 @@ std::vector<ReadStage::Waiting> ReadStage::in_flight() const {
     for (const std::optional<Read>& read : slots_) {
       if (!read) continue;
       const double seconds = static_cast<double>(nanoseconds_since(read->started)) * 1e-9;
-      waiting.push_back({read->seats.front().sample, seconds});
+      waiting.push_back({read->seats.front().pick.sample, seconds});
     }
   }
   std::sort(waiting.begin(), waiting.end(),

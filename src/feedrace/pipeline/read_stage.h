@@ -28,8 +28,7 @@ namespace feedrace::pipeline {
 struct DecodeTask {
   std::shared_ptr<PendingBatch> batch;
   std::size_t index = 0;  ///< Place in the batch.
-  std::uint64_t sample = 0;
-  bool is_padding = false;
+  order::Pick pick;
   Extent extent;  ///< Keeps `encoded` alive.
   std::span<const std::byte> encoded;
   std::optional<Failure> failure;  ///< Set instead of `encoded` when the read failed.
@@ -37,8 +36,10 @@ struct DecodeTask {
 
 struct ReadOptions {
   std::size_t queue_depth = 0;
-  order::OrderOptions order;
+  std::shared_ptr<const order::SampleOrder> order;
+  order::SplitOptions split;
   std::uint64_t first_epoch = 0;
+  std::uint64_t first_position = 0;    ///< In the first epoch.
   std::uint64_t max_sample_bytes = 0;  ///< A larger sample is a bad one: it would break the limit.
 };
 
@@ -71,8 +72,7 @@ class ReadStage {
   struct Seat {
     std::shared_ptr<PendingBatch> batch;
     std::size_t index = 0;
-    std::uint64_t sample = 0;
-    bool is_padding = false;
+    order::Pick pick;
     formats::Place place;
   };
   /// One read: of one or several samples, not submitted yet or in flight.
@@ -117,7 +117,7 @@ class ReadStage {
 
   // Where the walk stands.
   std::shared_ptr<const order::EpochOrder> order_;
-  std::uint64_t step_ = 0;
+  std::uint64_t number_ = 0;             // Of the next batch to open.
   std::shared_ptr<PendingBatch> batch_;  // The one whose places are being given out.
   std::size_t index_ = 0;
   std::optional<Seat> held_seat_;  // Given out but not read: it did not join its neighbour.

@@ -23,19 +23,22 @@ std::unique_ptr<storage::Backend> with_memory(std::unique_ptr<storage::Backend> 
 
 }  // namespace
 
-Run::Run(const RunParts& parts, std::unique_ptr<storage::Backend> backend, std::uint64_t epoch)
+Run::Run(const RunParts& parts, std::unique_ptr<storage::Backend> backend, std::uint64_t epoch,
+         std::uint64_t position)
     : parts_(parts),
       // Every task holds a read buffer, so the pool bounds the queue; the queue itself only has to
       // be long enough never to be the tighter bound.
       queue_(parts.queue_depth + parts.decode_threads + kDefaultBufferCount),
       assembly_(parts.slots, parts.window),
-      decode_shared_{parts.dataset,          parts.pipeline,     parts.order.seed,
-                     parts.limits,           parts.on_error,     assembly_,
-                     parts.quarantine,       parts.make_backend, parts.read_counters,
-                     parts.max_sample_bytes, parts.decode_clock},
-      reader_(parts.dataset, with_memory(std::move(backend), *parts.buffers, parts.fallbacks),
-              parts.buffers, assembly_, queue_, parts.read_counters, parts.io_clock,
-              {parts.queue_depth, parts.order, epoch, parts.max_sample_bytes}) {
+      decode_shared_{
+          parts.dataset,          parts.pipeline,     parts.order->options().shuffle.seed,
+          parts.limits,           parts.on_error,     assembly_,
+          parts.quarantine,       parts.make_backend, parts.read_counters,
+          parts.max_sample_bytes, parts.decode_clock},
+      reader_(
+          parts.dataset, with_memory(std::move(backend), *parts.buffers, parts.fallbacks),
+          parts.buffers, assembly_, queue_, parts.read_counters, parts.io_clock,
+          {parts.queue_depth, parts.order, parts.split, epoch, position, parts.max_sample_bytes}) {
   shutdown_.on_cancel([this] { queue_.cancel(); });
   shutdown_.on_cancel([this] { reader_.interrupt(); });
   for (std::size_t i = 0; i < parts.decode_threads; ++i) {

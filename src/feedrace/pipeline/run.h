@@ -20,7 +20,8 @@ namespace feedrace::pipeline {
 struct RunParts {
   const formats::Dataset& dataset;
   const Pipeline& pipeline;
-  order::OrderOptions order;
+  std::shared_ptr<const order::SampleOrder> order;
+  order::SplitOptions split;
   decode::DecodeLimits limits;
   OnError on_error = OnError::kRaise;
   std::size_t queue_depth = 0;
@@ -41,8 +42,9 @@ struct RunParts {
 /// specification in ARCHITECTURE.md says who ends when.
 class Run {
  public:
-  /// Starts the threads at the beginning of `epoch`. Throws Error kIo when no thread can be had.
-  Run(const RunParts& parts, std::unique_ptr<storage::Backend> backend, std::uint64_t epoch);
+  /// Starts the threads at a position of an epoch. Throws Error kIo when no thread can be had.
+  Run(const RunParts& parts, std::unique_ptr<storage::Backend> backend, std::uint64_t epoch,
+      std::uint64_t position);
   /// Cancels and joins.
   ~Run();
   Run(const Run&) = delete;

@@ -38,11 +38,11 @@ SampleWorker::SampleWorker(const Pipeline& pipeline, std::uint64_t seed,
       converter_(batch_format(pipeline)) {}
 
 SampleWorker::Geometry SampleWorker::choose_geometry(const decode::ImageInfo& info,
-                                                     std::uint64_t epoch,
+                                                     std::uint64_t draw,
                                                      std::uint64_t sample) const {
   const ops::ImageSize picture{info.width_px, info.height_px};
   if (const auto& crop = pipeline_.random_resized_crop) {
-    SampleRandom random(seed_, epoch, sample, kCropStream);
+    SampleRandom random(seed_, draw, sample, kCropStream);
     const ops::CropBox box =
         ops::draw_random_resized_crop(picture, crop->scale, crop->ratio, random);
     return {box, ops::resize_to({box.width_px, box.height_px}, {crop->size_px, crop->size_px})};
@@ -68,14 +68,14 @@ Result<void> SampleWorker::decode_through_pass(const Geometry& geometry, bool fl
 }
 
 /// Runs the own ops one after another, then writes the batch.
-Result<void> SampleWorker::run_ops(ops::ImageSize size, std::uint64_t epoch, std::uint64_t sample,
+Result<void> SampleWorker::run_ops(ops::ImageSize size, std::uint64_t draw, std::uint64_t sample,
                                    void* out) {
   std::uint32_t stream = kFirstOwnOpStream;
   for (const auto& op : pipeline_.ops) {
     try {
       const ops::ImageSize next = op->plan(size);
       result_.resize(std::size_t{3} * next.width_px * next.height_px);
-      SampleRandom random(seed_, epoch, sample, stream++);
+      SampleRandom random(seed_, draw, sample, stream++);
       op->run({pixels_.data(), std::size_t{3} * size.width_px, size.width_px, size.height_px},
               {result_.data(), std::size_t{3} * next.width_px, next.width_px, next.height_px},
               random);
@@ -91,12 +91,12 @@ Result<void> SampleWorker::run_ops(ops::ImageSize size, std::uint64_t epoch, std
   return {};
 }
 
-Result<std::string> SampleWorker::run(std::span<const std::byte> encoded, std::uint64_t epoch,
+Result<std::string> SampleWorker::run(std::span<const std::byte> encoded, std::uint64_t draw,
                                       std::uint64_t sample, void* out) {
   auto info = decoder_.open(encoded);
   if (!info) return info.error();
-  const Geometry geometry = choose_geometry(*info, epoch, sample);
-  SampleRandom random(seed_, epoch, sample, kFlipStream);
+  const Geometry geometry = choose_geometry(*info, draw, sample);
+  SampleRandom random(seed_, draw, sample, kFlipStream);
   const bool flip = ops::draw_flip(pipeline_.flip_probability, random);
   if (pipeline_.ops.empty()) {
     if (auto done = decode_through_pass(geometry, flip, out); !done) return done.error();
@@ -104,7 +104,7 @@ Result<std::string> SampleWorker::run(std::span<const std::byte> encoded, std::u
   }
   pixels_.resize(pass_.tensor_bytes(geometry.resize.output));
   if (auto done = decode_through_pass(geometry, flip, pixels_.data()); !done) return done.error();
-  if (auto done = run_ops(geometry.resize.output, epoch, sample, out); !done) return done.error();
+  if (auto done = run_ops(geometry.resize.output, draw, sample, out); !done) return done.error();
   return decoder_.complaint();
 }
 

@@ -22,9 +22,10 @@ class SampleWorker {
   SampleWorker(const Pipeline& pipeline, std::uint64_t seed, const decode::DecodeLimits& limits);
 
   /// Writes the sample's tensor to `out`, one image of the batch. The result depends on (pipeline,
-  /// seed, epoch, sample, encoded) alone. A Failure leaves `out` in any state. The value is what
-  /// the decoder complained about although it gave pixels: mostly empty.
-  Result<std::string> run(std::span<const std::byte> encoded, std::uint64_t epoch,
+  /// seed, draw, sample, encoded) alone; `draw` is `order::Pick::draw`. A Failure leaves `out` in
+  /// any state. The value is what the decoder complained about although it gave pixels: mostly
+  /// empty.
+  Result<std::string> run(std::span<const std::byte> encoded, std::uint64_t draw,
                           std::uint64_t sample, void* out);
 
   /// Memory kept now.
@@ -36,10 +37,10 @@ class SampleWorker {
     ops::ResizeWindow resize;  ///< Of the crop.
   };
 
-  Geometry choose_geometry(const decode::ImageInfo& info, std::uint64_t epoch,
+  Geometry choose_geometry(const decode::ImageInfo& info, std::uint64_t draw,
                            std::uint64_t sample) const;
   Result<void> decode_through_pass(const Geometry& geometry, bool flip, void* out);
-  Result<void> run_ops(ops::ImageSize size, std::uint64_t epoch, std::uint64_t sample, void* out);
+  Result<void> run_ops(ops::ImageSize size, std::uint64_t draw, std::uint64_t sample, void* out);
 
   const Pipeline& pipeline_;
   const std::uint64_t seed_;

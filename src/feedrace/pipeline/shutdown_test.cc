@@ -108,7 +108,7 @@ TEST(Shutdown, ABadSampleRaisesWithPlaceFindingAndAdviceInOneLine) {
 TEST(Shutdown, TheBatchesBeforeABadSampleAreDelivered) {
   const testing::TempDir dir;
   LoaderOptions options = small_options(write_folder(dir, 24));
-  options.shuffle = false;
+  options.shuffle = Shuffle::kNone;
   const Loader probe(options);
   spoil(dir, 23);  // The last of the stored order.
   Loader loader(options);
@@ -237,7 +237,7 @@ TEST(Shutdown, AReadErrorIsASampleFailureToo) {
   options.backend_factory = faulty(plan);
   options.on_error = OnError::kReplace;
   const auto run = [&](bool shuffle, std::size_t threads) {
-    options.shuffle = shuffle;
+    options.shuffle = shuffle ? Shuffle::kGlobal : Shuffle::kNone;
     options.thread_count = threads;
     Loader loader(options);
     return load_epoch(loader);
@@ -340,7 +340,7 @@ TEST(Shutdown, CancelFromAnotherThreadEndsAWaitingConsumer) {
 TEST(Shutdown, AHungReadTimesOutAndIsNamed) {
   const testing::TempDir dir;
   LoaderOptions options = small_options(write_folder(dir, 24));
-  options.shuffle = false;
+  options.shuffle = Shuffle::kNone;
   options.timeout_seconds = 0.2;
   testing::FaultPlan plan;
   plan.hangs = [](const storage::ReadRequest& request) {

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <nlohmann/json.hpp>
+
+namespace feedrace {
+
+/// A string, or {"hex": ...} where it is not UTF-8, which JSON can't carry.
+nlohmann::json text_to_json(std::string_view text);
+
+/// What `text_to_json` made the value of; nothing where it is neither.
+std::optional<std::string> text_from_json(const nlohmann::json& value);
+
+/// The value of a text from outside, or "discarded" where it is no JSON. Values deeper than 64 are
+/// refused: what walks over a value calls itself once for each level.
+nlohmann::json parse_shallow_json(std::string_view text);
+
+}  // namespace feedrace

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "feedrace/loader.h"
+#include "feedrace/order/sample_order.h"
+#include "feedrace/order/state.h"
+
+namespace feedrace::pipeline {
+
+/// The data sets of a loader, opened, and what is drawn from them.
+struct OpenedSets {
+  std::shared_ptr<const formats::Dataset> dataset;  ///< All of them as one.
+  std::vector<order::OrderedSet> sets;
+  std::vector<order::SetState> states;  ///< What a state says of each, at its start.
+  std::vector<std::string> warnings;    ///< About subsets.
+};
+
+/// Opens the sets that the options name, applies `number_like` and the subsets. Throws Error: what
+/// opening throws; kInvalidArgument: both one set and several, two of the same name, a set without
+/// sources, a repeat out of range.
+OpenedSets open_sets(const LoaderOptions& options);
+
+/// What `LoaderOptions::shuffle` is when it is not set.
+Shuffle default_shuffle(const LoaderOptions& options);
+
+}  // namespace feedrace::pipeline
