@@ -18,6 +18,20 @@ NOBODY = 65534
 # Far above what anything here takes: a guard against hangs, not a measurement.
 HANG_SECONDS = 120
 
+# What launchers tell their processes: it would make each run here one rank of several.
+LAUNCHER_VARIABLES = (
+    ("RANK", "WORLD_SIZE"),
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("PMI_RANK", "PMI_SIZE"),
+    ("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"),
+    ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
+    ("SLURM_PROCID", "SLURM_NTASKS"),
+    ("SLURM_PROCID", "SLURM_NPROCS"),
+)
+for pair in LAUNCHER_VARIABLES:
+    for variable in pair:
+        os.environ.pop(variable, None)
+
 sys.path.insert(0, str(CASES))
 
 

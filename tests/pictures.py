@@ -48,3 +48,17 @@ def make_shards(root, shard_count=4, count=25):
         ]
         make_shard(root / f"s-{shard:03}.tar", members)
     return root
+
+
+def pack_shards(folder, root, per_shard=9):
+    """Shards of an image folder's pictures in its order: class/NAME.jpg with class/NAME.cls."""
+    classes = sorted(p.name for p in folder.iterdir())
+    pictures = [p for name in classes for p in sorted((folder / name).iterdir())]
+    for begin in range(0, len(pictures), per_shard):
+        members = []
+        for picture in pictures[begin : begin + per_shard]:
+            key = f"{picture.parent.name}/{picture.stem}"
+            label = classes.index(picture.parent.name)
+            members += [(f"{key}.jpg", picture.read_bytes()), (f"{key}.cls", b"%d" % label)]
+        make_shard(root / f"packed-{begin // per_shard:03}.tar", members)
+    return root

@@ -2,7 +2,8 @@
 #include "feedrace/order/mixing.h"
 
 #include <algorithm>
-#include <unordered_set>
+#include <optional>
+#include <vector>
 
 namespace feedrace::order {
 namespace {
@@ -13,7 +14,8 @@ double expected_stretches(std::uint64_t count, std::uint64_t draws) {
   const auto stretches = static_cast<double>(draws);
   const double length = all / stretches;
   double missed = 1;  // The probability that one stretch is missed by every draw.
-  for (double drawn = 0; drawn < stretches && missed > 0; ++drawn) {
+  for (std::uint64_t i = 0; i < draws && missed > 0; ++i) {
+    const auto drawn = static_cast<double>(i);
     missed *= std::max(0.0, (all - length - drawn) / (all - drawn));
   }
   return stretches * (1 - missed);
@@ -30,16 +32,21 @@ Mixing measure_mixing(const SampleOrder& order, std::uint64_t epoch, std::uint64
   const std::uint64_t steps = std::max<std::uint64_t>(1, samples / global_batch);
   const std::uint64_t batches = std::min(kMostBatches, steps);
   const double length = static_cast<double>(members) / static_cast<double>(mixing.batch_samples);
+  std::vector<std::optional<PassOrder>> passes(order.walk().sets().size());
   for (std::uint64_t i = 0; i < batches; ++i) {
     const std::uint64_t begin = steps / batches * i * global_batch;
-    std::unordered_set<std::uint64_t> seen;
+    std::vector<std::uint64_t> seen;
     for (std::uint64_t p = 0; p < mixing.batch_samples; ++p) {
       const Turn turn = order.walk().at(epoch, begin + p);
-      const Pick pick = order.pick(turn, order.pass_order(turn.set, turn.pass));
+      std::optional<PassOrder>& pass = passes[turn.set];
+      if (!pass || pass->pass() != turn.pass) pass = order.pass_order(turn.set, turn.pass);
+      const Pick pick = order.pick(turn, *pass);
       const auto member = static_cast<double>(order.first_member(pick.set) + pick.member);
-      seen.insert(static_cast<std::uint64_t>(member / length));
+      seen.push_back(static_cast<std::uint64_t>(member / length));
     }
-    mixing.stretches += static_cast<double>(seen.size()) / static_cast<double>(batches);
+    std::sort(seen.begin(), seen.end());
+    const auto distinct = std::unique(seen.begin(), seen.end()) - seen.begin();
+    mixing.stretches += static_cast<double>(distinct) / static_cast<double>(batches);
   }
   mixing.random_stretches = expected_stretches(members, mixing.batch_samples);
   mixing.score = mixing.stretches / mixing.random_stretches;

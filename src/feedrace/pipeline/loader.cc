@@ -147,7 +147,7 @@ class Loader::Impl {
   std::uint64_t taken_ = 0;  // Batches of `epoch_order_`.
   std::uint64_t bad_in_epoch_ = 0;
   std::uint64_t loaded_states_ = 0;
-  std::size_t planned_warnings_ = 0;  // Of the plan's, those that were there before any state.
+  std::size_t planned_warnings_ = 0;       // Of the plan's, those that were there before any state.
   std::exception_ptr failed_;              // What every further call throws.
   std::optional<Clock::time_point> left_;  // When the consumer got its last batch.
 

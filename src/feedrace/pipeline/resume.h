@@ -7,8 +7,8 @@
 
 #include "feedrace/loader.h"
 #include "feedrace/order/epoch_order.h"
-#include "feedrace/ranks/rank_check.h"
 #include "feedrace/order/state.h"
+#include "feedrace/ranks/rank_check.h"
 
 namespace feedrace::pipeline {
 

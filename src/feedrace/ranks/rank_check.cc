@@ -11,9 +11,9 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "feedrace/core/json_text.h"
 #include "feedrace/core/text.h"
 #include "feedrace/error.h"
-#include "feedrace/core/json_text.h"
 #include "feedrace/ranks/rank_folder.h"
 
 namespace feedrace::ranks {

@@ -120,7 +120,8 @@ TEST(RankCheck, CarriesFactsThatAreNotUtf8) {
   std::vector<RankFacts> facts(2, {{"\xe9t\xe9", "\xff\n"}});
   EXPECT_THAT(messages_of(facts), Each("no error"));
   facts[1][0].second = "\xfe";
-  EXPECT_THAT(messages_of(facts), Each(HasSubstr("\\xe9t\\xe9 is \\xff\\x0a on rank 0 and \\xfe on")));
+  EXPECT_THAT(messages_of(facts),
+              Each(HasSubstr("\\xe9t\\xe9 is \\xff\\x0a on rank 0 and \\xfe on")));
 }
 
 TEST(RankCheck, AnotherSizeOrOccasionDiffers) {

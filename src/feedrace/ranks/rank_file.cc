@@ -17,9 +17,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "feedrace/core/json_text.h"
 #include "feedrace/core/text.h"
 #include "feedrace/error.h"
-#include "feedrace/core/json_text.h"
 
 namespace feedrace::ranks {
 namespace {

@@ -16,30 +16,20 @@
 #include "feedrace/tools/array_file.h"
 #include "feedrace/tools/command.h"
 #include "feedrace/tools/json_text.h"
+#include "feedrace/tools/load_options.h"
+#include "feedrace/tools/sample_flag.h"
+#include "feedrace/tools/state_file.h"
 
 namespace feedrace::tools {
 namespace {
 
 struct Options {
   LoadOptions load;
+  StateFile state;
   std::string out;
   std::uint64_t epoch = 0;
   std::uint64_t step = 0;
 };
-
-const char* name_of(SampleFlag flag) {
-  switch (flag) {
-    case SampleFlag::kReal:
-      return "real";
-    case SampleFlag::kPadded:
-      return "padded";
-    case SampleFlag::kSubstituted:
-      return "substituted";
-    case SampleFlag::kBlank:
-      return "blank";
-  }
-  return "";
-}
 
 nlohmann::ordered_json describe(const Batch& batch, const formats::Dataset& dataset) {
   nlohmann::ordered_json samples = nlohmann::ordered_json::array();
@@ -63,9 +53,26 @@ nlohmann::ordered_json describe(const Batch& batch, const formats::Dataset& data
           {"samples", std::move(samples)}};
 }
 
+/// The batch that is asked for: of the epoch, or counted from the state.
+Batch load(Loader& loader, const Options& options) {
+  if (options.state.path.empty()) {
+    loader.set_epoch(options.epoch);
+  } else if (!options.state.load_into(loader)) {
+    throw Error(ErrorCode::kNotFound,
+                fmt::format("{}: no such file; give one that a state was saved in",
+                            printable(options.state.path)));
+  }
+  std::optional<Batch> batch;
+  for (std::uint64_t taken = 0; taken <= options.step;) {
+    batch = loader.next();
+    if (batch) ++taken;
+  }
+  return *std::move(batch);
+}
+
 int run(const Options& options) {
   Loader loader(options.load.make());
-  if (options.step >= loader.plan().steps) {
+  if (options.state.path.empty() && options.step >= loader.plan().steps) {
     throw Error(ErrorCode::kInvalidArgument,
                 fmt::format("--step is {}; an epoch has the steps 0 to {}", options.step,
                             loader.plan().steps - 1));
@@ -75,12 +82,10 @@ int run(const Options& options) {
                                             printable(options.out), errno_text("mkdir", errno)));
   }
   warn(loader.plan().warnings);
-  loader.set_epoch(options.epoch);
-  std::optional<Batch> batch;
-  for (std::uint64_t step = 0; step <= options.step; ++step) batch = loader.next();
-  write_npy(options.out + "/images.npy", batch->images);
-  write_npy(options.out + "/labels.npy", batch->labels);
-  print_json(describe(*batch, loader.dataset()));
+  const Batch batch = load(loader, options);
+  write_npy(options.out + "/images.npy", batch.images);
+  write_npy(options.out + "/labels.npy", batch.labels);
+  print_json(describe(batch, loader.dataset()));
   warn(loader.stats().fallbacks);
   warn(loader.stats().complaints);
   return kGood;
@@ -93,12 +98,13 @@ void add_batch(CLI::App& app) {
   CLI::App* command =
       app.add_subcommand("batch", "Write one batch as images.npy and labels.npy, its keys as JSON");
   options->load.add_to(*command);
+  options->state.add_to(*command, "Count steps from the state in this file, which stays as it is");
   command->add_option("--out", options->out, "The folder to write into; made if it is not there")
       ->required();
-  command->add_option("--epoch", options->epoch, "Of the batch")
+  command->add_option("--epoch", options->epoch, "Of the batch; not with --state")
       ->check(whole_number(0))
       ->capture_default_str();
-  command->add_option("--step", options->step, "Of the batch in its epoch")
+  command->add_option("--step", options->step, "Of the batch in its epoch, or from the state on")
       ->check(whole_number(0))
       ->capture_default_str();
   add_command(*command, [options] { return run(*options); });

@@ -20,6 +20,7 @@
 #include "feedrace/tools/command.h"
 #include "feedrace/tools/interrupt.h"
 #include "feedrace/tools/json_text.h"
+#include "feedrace/tools/load_options.h"
 #include "feedrace/tools/machine.h"
 #include "feedrace/tools/progress.h"
 

@@ -4,13 +4,12 @@
 #include <cstdint>
 #include <functional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include <CLI/CLI.hpp>
 
 #include "feedrace/error.h"
-#include "feedrace/loader.h"
+#include "feedrace/format.h"
 
 namespace feedrace::tools {
 
@@ -36,6 +35,8 @@ void add_cat(CLI::App& app);
 void add_decode(CLI::App& app);
 void add_plan(CLI::App& app);
 void add_batch(CLI::App& app);
+void add_digest(CLI::App& app);
+void add_rehearse(CLI::App& app);
 void add_bench(CLI::App& app);
 
 /// Notes for a person, one line each, on standard error: output stays what scripts read.
@@ -46,37 +47,16 @@ void warn(const std::vector<std::string>& sentences);
 CLI::Validator whole_number(std::uint64_t lowest, std::uint64_t highest = ~std::uint64_t{0});
 CLI::Validator finite_number(double lowest, double highest);
 
+/// For sizes such as 2GB, whose transformation to bytes would make a negative one a huge one.
+CLI::Validator unsigned_text();
+
 /// The options with which every command that opens a data set names it.
 struct DataOptions {
   std::vector<std::string> sources;
   formats::OpenOptions format;
 
-  void add_to(CLI::App& command);
-};
-
-/// The options with which every command that loads batches says how.
-struct LoadOptions {
-  DataOptions data;
-  LoaderOptions loader;
-  std::string recipe = "imagenet-train";
-  std::uint32_t size_px = 0;
-  std::string dtype = "float16";
-  std::string layout = "CHW";
-  std::string last_batch = "auto";
-  std::string on_error = "raise";
-  std::string fallback = "warn";
-  bool no_shuffle = false;
-  bool upright = false;
-
-  void add_to(CLI::App& command);
-  /// The loader's options as given. Throws Error kInvalidArgument.
-  LoaderOptions make() const;
-
- private:
-  void add_pixel_options(CLI::App& command);
-  void add_order_options(CLI::App& command);
-  void add_machine_options(CLI::App& command);
-  void add_error_options(CLI::App& command);
+  /// Returns the option of the path, which is required unless the caller says otherwise.
+  CLI::Option* add_to(CLI::App& command);
 };
 
 }  // namespace feedrace::tools

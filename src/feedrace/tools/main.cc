@@ -37,6 +37,8 @@ int run(int argc, char** argv) {
   add_decode(app);
   add_plan(app);
   add_batch(app);
+  add_digest(app);
+  add_rehearse(app);
   add_bench(app);
   try {
     app.parse(argc, argv);

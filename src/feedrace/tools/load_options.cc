@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "feedrace/tools/load_options.h"
+
+#include <charconv>
+#include <map>
+#include <system_error>
+
+#include <fmt/format.h>
+
+#include "feedrace/core/text.h"
+#include "feedrace/formats/key_list.h"
+
+namespace feedrace::tools {
+namespace {
+
+const std::map<std::string, DType> kDTypes = {
+    {"uint8", DType::kUint8}, {"float16", DType::kFloat16}, {"float32", DType::kFloat32}};
+const std::map<std::string, Shuffle> kShuffles = {
+    {"none", Shuffle::kNone}, {"window", Shuffle::kWindow}, {"global", Shuffle::kGlobal}};
+const std::map<std::string, LastBatch> kLastBatches = {{"drop", LastBatch::kDrop},
+                                                       {"pad", LastBatch::kPad},
+                                                       {"partial", LastBatch::kPartial},
+                                                       {"fill", LastBatch::kFill}};
+const std::map<std::string, OnError> kPolicies = {
+    {"raise", OnError::kRaise}, {"replace", OnError::kReplace}, {"zero", OnError::kZero}};
+
+template <typename T>
+std::vector<std::string> names_of(const std::map<std::string, T>& values, bool with_auto = false) {
+  std::vector<std::string> names;
+  names.reserve(values.size() + 1);
+  for (const auto& [name, value] : values) names.push_back(name);
+  if (with_auto) names.emplace_back("auto");
+  return names;
+}
+
+/// Another output size; a centre crop keeps the recipe's proportion of resize to crop.
+void resize(Pipeline& pipeline, std::uint32_t size_px) {
+  if (pipeline.random_resized_crop) {
+    pipeline.random_resized_crop->size_px = size_px;
+    return;
+  }
+  ResizeCenterCrop& center = *pipeline.resize_center_crop;
+  const std::uint64_t resized = std::uint64_t{center.resize_px} * size_px / center.crop_px;
+  center.resize_px = static_cast<std::uint32_t>(resized);
+  center.crop_px = size_px;
+}
+
+/// All of `text` as a number.
+std::optional<double> number_in(std::string_view text) {
+  double value = 0;
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || stop != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+Subset::Share parse_share(const std::string& text) {
+  const std::size_t comma = text.find(',');
+  if (comma != std::string::npos) {
+    const auto begin = number_in(std::string_view(text).substr(0, comma));
+    const auto end = number_in(std::string_view(text).substr(comma + 1));
+    if (begin && end) return {*begin, *end};
+  }
+  throw Error(ErrorCode::kInvalidArgument,
+              fmt::format("--share: {} is not BEGIN,END, such as 0,0.9", printable(text)));
+}
+
+/// "0.7:/data/a" has a weight; "/data/a" and "./0.7:b" have none.
+DataSource parse_set(const std::string& text) {
+  DataSource source;
+  const std::size_t colon = text.find(':');
+  const auto weight = colon == std::string::npos
+                          ? std::nullopt
+                          : number_in(std::string_view(text).substr(0, colon));
+  source.sources = {weight ? text.substr(colon + 1) : text};
+  source.weight = weight.value_or(0);
+  if (weight && !(*weight > 0)) {
+    throw Error(ErrorCode::kInvalidArgument,
+                fmt::format("--set: the weight of {} must be above 0", printable(text)));
+  }
+  return source;
+}
+
+}  // namespace
+
+void LoadOptions::add_to(CLI::App& command) {
+  data.add_to(command)->required(false);  // There may be --set instead.
+  add_pixel_options(command);
+  add_subset_options(command);
+  add_order_options(command);
+  add_rank_options(command);
+  add_machine_options(command);
+  add_error_options(command);
+}
+
+void LoadOptions::add_pixel_options(CLI::App& command) {
+  command
+      .add_option("--recipe", recipe,
+                  "What happens to each image; imagenet-val keeps the stored order and delivers a "
+                  "short last batch")
+      ->check(CLI::IsMember(Pipeline::recipe_names()))
+      ->capture_default_str();
+  command.add_option("--size", size_px, "Height and width of the output; 0: the recipe's")
+      ->check(whole_number(0, 16384));
+  command.add_option("--dtype", dtype, "Of the images")
+      ->check(CLI::IsMember(names_of(kDTypes)))
+      ->capture_default_str();
+  command.add_option("--layout", layout, "Of the images")
+      ->check(CLI::IsMember({"CHW", "HWC"}))
+      ->capture_default_str();
+  command.add_flag("--upright", upright, "Turn pictures by their EXIF orientation");
+  command.add_option("--max-pixels", loader.max_pixels, "A larger picture is a bad sample")
+      ->check(whole_number(1, std::uint64_t{1} << 40))
+      ->capture_default_str();
+}
+
+void LoadOptions::add_subset_options(CLI::App& command) {
+  command.add_option("--set", sets,
+                     "[WEIGHT:]PATH, several times: data sets mixed by weight or, without weights, "
+                     "one after another, instead of a path");
+  command
+      .add_option("--epoch-samples", loader.epoch_samples,
+                  "Samples of an epoch of sets mixed by weight; 0: as many as they have together")
+      ->check(whole_number(0, std::uint64_t{1} << 62));
+  command.add_option("--repeat", loader.repeat, "Passes over the data in an epoch")
+      ->check(whole_number(1, 1'000'000));
+  command.add_option("--keys", loader.subset.key_pattern,
+                     "Only samples whose key matches: * any characters, ? one, [a-z] a set");
+  command.add_option("--key-file", key_file, "Only the samples of this file, a key a line");
+  command.add_option("--index-file", index_file,
+                     "Only the samples of this file, numbers one a line or a .npy");
+  command.add_option("--share", share,
+                     "BEGIN,END of 0 to 1: only keys whose hash lies in it, such as 0,0.9 to train "
+                     "and 0.9,1 to validate; stays as it is when data is added");
+  command.add_option("--share-salt", loader.subset.share_salt, "Another number: another split")
+      ->check(whole_number(0));
+  command.add_option("--number-like", loader.number_like,
+                     "Number the samples as this data set does, matched by key");
+}
+
+void LoadOptions::add_order_options(CLI::App& command) {
+  command.add_option("--batch,--batch-size", loader.batch_size, "Images in a batch of one rank")
+      ->check(whole_number(1, 1 << 20))
+      ->capture_default_str();
+  command.add_option("--seed", loader.seed, "Of order, crops and flips")
+      ->check(whole_number(0))
+      ->capture_default_str();
+  command
+      .add_option("--shuffle", shuffle,
+                  "global: any sample may follow any; window: neighbours stay near each other, for "
+                  "slow storage; none: as stored; auto: by the recipe")
+      ->check(CLI::IsMember(names_of(kShuffles, /*with_auto=*/true)))
+      ->capture_default_str();
+  command.add_flag("--no-shuffle", no_shuffle, "The same as --shuffle none");
+  command.add_option("--shuffle-window", loader.shuffle_window, "Samples that a window mixes")
+      ->check(whole_number(1, std::uint64_t{1} << 40))
+      ->capture_default_str();
+  command.add_option("--shuffle-chunk", loader.shuffle_chunk, "Neighbours read in one go")
+      ->check(whole_number(1, std::uint64_t{1} << 40))
+      ->capture_default_str();
+  command
+      .add_option("--last-batch", last_batch,
+                  "Samples that make no full step: drop them; pad by repeats until ranks share "
+                  "them evenly; partial: deliver as they are; fill up by repeats. auto: drop when "
+                  "shuffling, else partial, on several ranks pad")
+      ->check(CLI::IsMember(names_of(kLastBatches, /*with_auto=*/true)))
+      ->capture_default_str();
+}
+
+void LoadOptions::add_rank_options(CLI::App& command) {
+  command
+      .add_option("--rank", loader.rank,
+                  "Which of the processes this is; else from the environment of torchrun, MPI or "
+                  "SLURM")
+      ->check(whole_number(0));
+  command.add_option("--world-size", loader.world_size, "How many processes there are")
+      ->check(whole_number(1));
+  command.add_option("--rank-check", rank_check,
+                     "A folder that all ranks can write to: compare seeds, data and settings");
+}
+
+void LoadOptions::add_machine_options(CLI::App& command) {
+  command
+      .add_option("--threads,--thread-count", loader.thread_count,
+                  "Decode threads; 0: by the usable cores")
+      ->check(whole_number(0, 1024))
+      ->capture_default_str();
+  command
+      .add_option("--prefetch,--prefetch-factor", loader.prefetch_factor,
+                  "Batches ahead of the consumer")
+      ->check(whole_number(1, 1024))
+      ->capture_default_str();
+  command.add_option("--queue-depth", loader.queue_depth, "Reads in flight")
+      ->check(whole_number(1, 4096))
+      ->capture_default_str();
+  command.add_option("--backend", loader.backend, "auto, uring or buffered")->capture_default_str();
+  command.add_option("--fallback", fallback, "What to do when the back end can't be had")
+      ->check(CLI::IsMember({"warn", "error"}))
+      ->capture_default_str();
+  command.add_option("--memory-limit", loader.memory_limit_bytes, "Of the loader, such as 2GB")
+      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))
+      ->transform(unsigned_text());  // The last one given runs first.
+  command
+      .add_option("--timeout,--timeout-seconds", loader.timeout_seconds,
+                  "Seconds a batch may take; 0: no limit")
+      ->check(finite_number(0, 1e9))
+      ->capture_default_str();
+}
+
+void LoadOptions::add_error_options(CLI::App& command) {
+  command.add_option("--on-error", on_error, "What to do with a bad sample")
+      ->check(CLI::IsMember(names_of(kPolicies)))
+      ->capture_default_str();
+  command.add_option("--error-budget", loader.error_budget, "Bad samples tolerated in an epoch")
+      ->check(whole_number(0));
+  command
+      .add_option("--error-budget-share", loader.error_budget_share,
+                  "The same as a share of the epoch")
+      ->check(finite_number(0, 1));
+  command.add_option("--quarantine,--quarantine-file", loader.quarantine_file,
+                     "List bad samples in this file");
+}
+
+void LoadOptions::fill_sources(LoaderOptions& options) const {
+  options.sources = data.sources;
+  options.format = data.format;
+  if (options.format.label_field == "none") options.format.label_field.clear();
+  if (data.sources.empty() == sets.empty()) {
+    throw Error(ErrorCode::kInvalidArgument,
+                sets.empty() ? "path is required: name a folder, shards or a list, or use --set"
+                             : "a path and --set are both given; name all data by --set");
+  }
+  if (!sets.empty() && (options.repeat != 1 || !options.number_like.empty())) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "--repeat and --number-like are of one data set; leave them out beside --set");
+  }
+  for (const std::string& set : sets) {
+    DataSource source = parse_set(set);
+    source.format = options.format;
+    source.subset = options.subset;
+    options.sets.push_back(std::move(source));
+  }
+}
+
+Subset LoadOptions::make_subset() const {
+  Subset subset = loader.subset;
+  if (!key_file.empty()) subset.keys = formats::read_key_list(key_file);
+  if (!index_file.empty()) subset.indices = formats::read_index_list(index_file);
+  if (!share.empty()) subset.share = parse_share(share);
+  return subset;
+}
+
+Pipeline LoadOptions::make_pipeline() const {
+  Pipeline pipeline = Pipeline::recipe(recipe);
+  if (size_px != 0) resize(pipeline, size_px);
+  pipeline.dtype = kDTypes.at(dtype);
+  if (pipeline.dtype == DType::kUint8) {
+    pipeline.mean.clear();
+    pipeline.std.clear();
+  }
+  pipeline.layout = layout == "CHW" ? Layout::kChw : Layout::kHwc;
+  pipeline.orientation = upright ? Orientation::kUpright : Orientation::kKeep;
+  return pipeline;
+}
+
+LoaderOptions LoadOptions::make() const {
+  LoaderOptions options = loader;
+  options.subset = make_subset();
+  fill_sources(options);
+  options.pipeline = make_pipeline();
+  if (shuffle != "auto") options.shuffle = kShuffles.at(shuffle);
+  if (no_shuffle) options.shuffle = Shuffle::kNone;
+  if (last_batch != "auto") options.last_batch = kLastBatches.at(last_batch);
+  if (!rank_check.empty()) options.rank_check = RankCheck{rank_check, {}};
+  options.on_error = kPolicies.at(on_error);
+  options.fallback = fallback == "error" ? Fallback::kError : Fallback::kWarn;
+  return options;
+}
+
+}  // namespace feedrace::tools

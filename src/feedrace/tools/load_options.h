@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "feedrace/loader.h"
+#include "feedrace/tools/command.h"
+
+namespace feedrace::tools {
+
+/// The options with which every command that loads batches says how.
+struct LoadOptions {
+  DataOptions data;
+  LoaderOptions loader;
+  std::vector<std::string> sets;  ///< "[WEIGHT:]PATH" each.
+  std::string key_file;
+  std::string index_file;
+  std::string share;  ///< "BEGIN,END".
+  std::string recipe = "imagenet-train";
+  std::uint32_t size_px = 0;
+  std::string dtype = "float16";
+  std::string layout = "CHW";
+  std::string shuffle = "auto";
+  std::string last_batch = "auto";
+  std::string rank_check;
+  std::string on_error = "raise";
+  std::string fallback = "warn";
+  bool no_shuffle = false;
+  bool upright = false;
+
+  void add_to(CLI::App& command);
+  /// The loader's options as given. Throws Error: kInvalidArgument; what reading a list throws.
+  LoaderOptions make() const;
+
+ private:
+  void add_pixel_options(CLI::App& command);
+  void add_subset_options(CLI::App& command);
+  void add_order_options(CLI::App& command);
+  void add_rank_options(CLI::App& command);
+  void add_machine_options(CLI::App& command);
+  void add_error_options(CLI::App& command);
+  void fill_sources(LoaderOptions& options) const;
+  Subset make_subset() const;
+  Pipeline make_pipeline() const;
+};
+
+}  // namespace feedrace::tools
