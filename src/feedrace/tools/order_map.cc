@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <numeric>
 #include <random>
 #include <string_view>
@@ -16,6 +17,9 @@ namespace {
 
 constexpr std::uint64_t kRows = 16;
 constexpr std::uint64_t kColumns = 64;
+// With fewer in a cell, chance is all that one sees: small sets get broader cells.
+constexpr std::uint64_t kSamplesACell = 4;
+constexpr std::size_t kBroadestCell = 8;
 constexpr std::uint64_t kPositionsARow = 4096;
 constexpr std::string_view kShades = " .:-=+*#%@";
 constexpr double kShadesAShare = 4;  // An even share is '='.
@@ -30,6 +34,24 @@ std::uint64_t border(std::uint64_t size, std::uint64_t part, std::uint64_t parts
 std::uint64_t stretch_of(std::uint64_t size, std::uint64_t place, std::uint64_t parts) {
   __extension__ using Wide = unsigned __int128;
   return static_cast<std::uint64_t>(Wide{place} * parts / size);
+}
+
+/// Columns that make up one cell of the picture; a divisor of their number.
+std::size_t breadth_of(const OrderMap& map) {
+  const std::size_t columns = map.counts.front().size();
+  std::size_t breadth = 1;
+  while (breadth < kBroadestCell && columns % (2 * breadth) == 0 &&
+         map.looked_at * breadth < kSamplesACell * map.counts.size() * columns) {
+    breadth *= 2;
+  }
+  return breadth;
+}
+
+/// Of the cell that a column lies in.
+std::uint64_t count_around(const std::vector<std::uint64_t>& row, std::size_t column,
+                           std::size_t breadth) {
+  const auto begin = row.begin() + static_cast<std::ptrdiff_t>(column / breadth * breadth);
+  return std::accumulate(begin, begin + static_cast<std::ptrdiff_t>(breadth), std::uint64_t{0});
 }
 
 }  // namespace
@@ -63,12 +85,15 @@ OrderMap make_order_map(const OrderView& view) {
 
 std::string to_text(const OrderMap& map) {
   std::string text = "order map: top to bottom the epoch, left to right the stored order\n";
+  const std::size_t breadth = breadth_of(map);
   for (const auto& row : map.counts) {
     const auto sum = static_cast<double>(std::accumulate(row.begin(), row.end(), std::uint64_t{0}));
     const double share = sum / static_cast<double>(row.size());
     text += "  |";
-    for (const std::uint64_t count : row) {
-      const double shade = std::round(kShadesAShare * static_cast<double>(count) / share);
+    for (std::size_t column = 0; column < row.size(); ++column) {
+      const std::uint64_t count = count_around(row, column, breadth);
+      const double shade = std::round(kShadesAShare * static_cast<double>(count) /
+                                      (share * static_cast<double>(breadth)));
       const std::size_t lowest = count > 0 ? 1 : 0;
       text += kShades[std::clamp(static_cast<std::size_t>(shade), lowest, kShades.size() - 1)];
     }
