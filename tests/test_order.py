@@ -162,7 +162,7 @@ def test_check_epoch_says_it_in_a_line(folder):
 
     ranks = ("--world-size", "8", "--rank", "0")
     assert line("--batch", "5", *ranks) == (
-        "coverage  epoch 0: 40 of 40 samples exactly once on 8 ranks, 0 repeated, 0 left out "
+        "coverage  epoch 0: 40 of 40 samples exactly once on 8 ranks, 0 padded, 0 left out "
         "(last_batch=drop)"
     )
     assert "exactly 3 times on 1 rank," in line("--batch", "5", "--repeat", "3")

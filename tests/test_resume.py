@@ -358,7 +358,7 @@ def test_a_state_behind_the_last_batch_of_an_epoch_goes_on_with_the_next(tmp_pat
     whole = digest(source, *options, "--epochs", "2")
     steps = sum(line["epoch"] == 0 for line in whole)
     before = digest(source, *options, "--state", state, "--batches", str(steps))
-    after = digest(source, *options, "--state", state)
+    after = digest(source, *options, "--state", state, "--epochs", "2")
     assert {line["epoch"] for line in after} == {1}
     assert before + after == whole
 
@@ -370,7 +370,7 @@ def test_a_state_of_an_epoch_s_start_gives_the_whole_epoch(tmp_path):
     steps = sum(line["epoch"] == 0 for line in whole)
     saved_after(source, state, steps, *options)
     assert json.loads(state.read_text())["position"] == params["stop_after"] == 0
-    assert digest(source, *options, "--state", state) == whole[steps:]
+    assert digest(source, *options, "--state", state, "--epochs", "2") == whole[steps:]
 
 
 @pytest.mark.parametrize("name", ["resume_middle", "resume_prefetch_not_counted", "resume_twice"])
@@ -409,3 +409,33 @@ def test_a_data_set_without_one_of_its_shards_is_refused(tmp_path):
     (source / shard).unlink()
     result = run("digest", source, *quick(options), "--state", state)
     assert shard in result.error(WRONG_USE)
+
+
+def test_an_interrupt_does_not_wait_for_a_pause(folder, tmp_path):
+    state = tmp_path / "state.json"
+    options = ("--size", "24", "--batch", "4", "--sleep-ms", "3000000", "--state", state)
+    process = start("digest", folder, *options)
+    assert process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    assert process.wait(HANG_SECONDS) == INTERRUPTED
+
+
+@pytest.mark.parametrize(
+    "option",
+    ["--keys", "--key-file", "--index-file", "--share", "--state", "--rank-check", "--quarantine"],
+)
+def test_an_empty_value_is_not_taken_for_none(folder, option):
+    assert "empty" in run("digest", folder, "--batch", "4", option, "").error(WRONG_USE)
+
+
+def test_a_salt_without_a_share_is_refused(folder):
+    assert "--share" in run("plan", folder, "--batch", "4", "--share-salt", "5").error(WRONG_USE)
+
+
+def test_epochs_count_from_the_beginning_stopped_or_not(folder, tmp_path):
+    state = tmp_path / "state.json"
+    options = ("--batch", "8", "--epochs", "2", "--seed", "4")
+    whole = digest(folder, *options)
+    first = digest(folder, *options, "--state", state, "--batches", "7")  # Five are an epoch.
+    assert first + digest(folder, *options, "--state", state) == whole
+    assert digest(folder, *options, "--state", state) == []

@@ -193,6 +193,8 @@ class Loader {
   /// Begins epoch `epoch` anew with the next `next()`. Right after `load_state`, the epoch of the
   /// state keeps its position. Throws Error kInvalidArgument for an epoch of 2^40 or more (-1).
   void set_epoch(std::uint64_t epoch);
+  /// The epoch of the next batch: at the end of an epoch, when `next()` gives nothing, already the
+  /// following one. `while (loader.epoch() < 90)` ends at the same place, stopped or not.
   std::uint64_t epoch() const noexcept;
 
   /// Where the loader stands, as one line of JSON of about a kilobyte: behind the last batch that

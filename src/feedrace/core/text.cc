@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "feedrace/core/text.h"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <system_error>
@@ -41,9 +42,12 @@ std::size_t utf8_length(std::string_view s) noexcept {
 }  // namespace
 
 std::string printable(std::string_view raw) {
+  constexpr std::size_t kMostBytes = 4096;
+  const std::size_t size = raw.size();
   std::string out;
-  out.reserve(raw.size());
+  out.reserve(std::min(size, kMostBytes));
   while (!raw.empty()) {
+    if (size - raw.size() >= kMostBytes) return out + fmt::format("... ({} bytes)", size);
     const std::size_t length = utf8_length(raw);
     const auto first = static_cast<unsigned char>(raw[0]);
     if (length == 0 || first < 0x20 || first == 0x7f) {

@@ -8,7 +8,8 @@
 namespace feedrace {
 
 /// Names come from disks and archives and may hold anything; a message is one line. Control bytes
-/// and bytes that are not UTF-8 become \xNN, the backslash \\.
+/// and bytes that are not UTF-8 become \xNN, the backslash \\. Behind 4,096 bytes, more than any
+/// path has, comes "... (N bytes)".
 std::string printable(std::string_view raw);
 
 /// True when `raw` is well-formed UTF-8 (RFC 3629).

@@ -77,5 +77,10 @@ TEST(ErrnoText, NamesTheCallAndTheReason) {
   EXPECT_EQ(errno_text("open", EACCES), "open: Permission denied");
 }
 
+TEST(Printable, CutsWhatIsLongerThanAnyPath) {
+  EXPECT_EQ(printable(std::string(4096, 'a')), std::string(4096, 'a'));
+  EXPECT_EQ(printable(std::string(5'000'000, 'a')), std::string(4096, 'a') + "... (5000000 bytes)");
+}
+
 }  // namespace
 }  // namespace feedrace

@@ -49,7 +49,7 @@ Mixing measure_mixing(const SampleOrder& order, std::uint64_t epoch, std::uint64
     mixing.stretches += static_cast<double>(distinct) / static_cast<double>(batches);
   }
   mixing.random_stretches = expected_stretches(members, mixing.batch_samples);
-  mixing.score = mixing.stretches / mixing.random_stretches;
+  mixing.score = std::min(1.0, mixing.stretches / mixing.random_stretches);
   return mixing;
 }
 

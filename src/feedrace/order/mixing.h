@@ -13,7 +13,8 @@ struct Mixing {
   std::uint64_t batch_samples = 0;  ///< Looked at in a batch: at most `kMaxMixingSamples`.
   double stretches = 0;             ///< That a batch draws from, mean over some batches.
   double random_stretches = 0;      ///< That it would draw from if any sample could come next.
-  /// `stretches / random_stretches`: 1 for a global shuffle, near 0 for the stored order.
+  /// `stretches / random_stretches`, at most 1: 1 for a global shuffle, near 0 for the stored
+  /// order.
   double score = 0;
 };
 

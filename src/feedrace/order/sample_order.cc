@@ -90,7 +90,10 @@ std::string SampleOrder::describe() const {
   std::string text;
   switch (shuffle.shuffle) {
     case Shuffle::kNone:
-      text = "as stored";
+      text = std::any_of(options_.sets.begin(), options_.sets.end(),
+                         [](const OrderedSet& set) { return set.selection->is_list(); })
+                 ? "as listed"
+                 : "as stored";
       break;
     case Shuffle::kWindow:
       text = fmt::format("window shuffle ({} samples in chunks of {}), seed {}",

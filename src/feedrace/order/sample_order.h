@@ -64,7 +64,7 @@ class SampleOrder {
   Pick substitute(const Pick& bad, std::uint32_t attempt) const noexcept;
 
   /// "global shuffle, seed 7", "window shuffle (4,096 samples in chunks of 64), seed 7", "as
-  /// stored"; then how several sets follow each other.
+  /// stored", "as listed"; then how several sets follow each other.
   std::string describe() const;
 
  private:

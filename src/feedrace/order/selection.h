@@ -22,6 +22,7 @@ class Selection {
   std::uint64_t size() const noexcept { return size_; }
   /// The sample at place `member`, which is below `size()`.
   std::uint64_t sample(std::uint64_t member) const noexcept;
+  bool is_list() const noexcept { return !samples_.empty(); }
   /// How often the same sample stands in the list before `member`: 0 but for repeats.
   std::uint64_t occurrence(std::uint64_t member) const noexcept;
   /// Members that repeat one before them.

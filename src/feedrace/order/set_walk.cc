@@ -36,7 +36,8 @@ void check_sets(const std::vector<WalkedSet>& sets) {
       refuse(fmt::format("set {} has 0 samples; nothing can be loaded from it", i));
     }
     if (!std::isfinite(set.weight) || set.weight < 0) {
-      refuse(fmt::format("the weight of set {} is {}; it must be above 0", i, set.weight));
+      refuse(
+          fmt::format("the weight of set {} is {}; it must be above 0 and finite", i, set.weight));
     }
     if ((set.weight != 0) != is_weighted) {
       refuse(
@@ -64,6 +65,8 @@ std::uint64_t sum_of(const std::vector<WalkedSet>& sets) {
 std::vector<std::uint64_t> shares_of(const std::vector<WalkedSet>& sets) {
   double sum = 0;
   for (const WalkedSet& set : sets) sum += set.weight;
+  if (!std::isfinite(sum))
+    refuse("the weights add up to more than a double holds; scale them down");
   std::vector<std::uint64_t> shares;
   for (std::size_t i = 0; i < sets.size(); ++i) {
     const double share = std::round(sets[i].weight / sum * kShareScale);

@@ -129,6 +129,7 @@ TEST(SetWalk, RefusesWhatGivesNoOrder) {
   EXPECT_THAT(refusal({{5, 1, 1}, {5, 1, 0}}), HasSubstr("set 1 has no weight"));
   EXPECT_THAT(refusal({{5, 1, -1}}), HasSubstr("-1"));
   EXPECT_THAT(refusal({{5, 1, kNan}}), HasSubstr("nan"));
+  EXPECT_THAT(refusal({{5, 1, 1e308}, {5, 1, 1e308}}), HasSubstr("scale them down"));
   EXPECT_THAT(refusal({{5, 2, 1}}), HasSubstr("beside a weight"));
   EXPECT_THAT(refusal({{5, 1, 1}, {5, 1, 1e-12}}), HasSubstr("leave the set out"));
   EXPECT_THAT(refusal({{std::uint64_t{1} << 62, 3, 0}}), HasSubstr("2^62"));

@@ -238,9 +238,9 @@ State state_from(std::string_view text) {
   if (text.size() > kMostStateBytes) {
     throw Error(
         ErrorCode::kInvalidArgument,
-        fmt::format("state: {}, more than a state may have, {}; give the text that a loader "
-                    "saved",
-                    human_bytes(text.size()), human_bytes(kMostStateBytes)));
+        fmt::format("state: {} bytes are more than a state may have, {}; give the text that a "
+                    "loader saved",
+                    with_commas(text.size()), with_commas(kMostStateBytes)));
   }
   const json root = parse_shallow_json(text);
   if (root.is_discarded()) {

@@ -190,7 +190,7 @@ TEST(StateJson, RefusesMoreSetsThanAStateMayHave) {
   EXPECT_THAT(
       message_of(edited([](auto& root) { root["sets"][0]["parts"] = std::vector<int>(4097, 0); })),
       HasSubstr("sets[0].parts has 4097 entries"));
-  EXPECT_THAT(message_of(std::string(kMostStateBytes + 1, ' ')), HasSubstr("16.8 MB"));
+  EXPECT_THAT(message_of(std::string(kMostStateBytes + 1, ' ')), HasSubstr("16,777,216"));
 }
 
 TEST(StateJson, OfTheMostSetsWithAllPartsIsReadAgain) {

@@ -102,6 +102,7 @@ class Loader::Impl {
  private:
   decode::DecodeLimits decode_limits() const;
   void check_ranks(const std::string& occasion, const ranks::RankFacts& facts) const;
+  void check_position();
   void begin_at(std::uint64_t epoch, std::uint64_t position);
   std::string state_text(std::uint64_t epoch, std::uint64_t position) const;
   void start();
@@ -146,7 +147,8 @@ class Loader::Impl {
   std::atomic<std::uint64_t> epoch_ = 0;
   std::uint64_t taken_ = 0;  // Batches of `epoch_order_`.
   std::uint64_t bad_in_epoch_ = 0;
-  std::uint64_t loaded_states_ = 0;
+  bool is_position_checked_ = false;  // Among ranks, since the loader was made or got a state.
+  std::uint64_t position_checks_ = 0;
   std::size_t planned_warnings_ = 0;       // Of the plan's, those that were there before any state.
   std::exception_ptr failed_;              // What every further call throws.
   std::optional<Clock::time_point> left_;  // When the consumer got its last batch.
@@ -204,6 +206,15 @@ void Loader::Impl::check_ranks(const std::string& occasion, const ranks::RankFac
   const Plan& plan = sizing_.plan;
   ranks::check_ranks(*options_.rank_check, {plan.rank, plan.world_size, plan.world_source},
                      occasion, facts);
+}
+
+/// A rank that goes on from no state, or from an older one, would get other samples in silence.
+void Loader::Impl::check_position() {
+  check_ranks(
+      fmt::format("first batch {}", ++position_checks_),
+      {{"epoch of the next batch", fmt::format("{}", epoch())},
+       {"position of the next batch", fmt::format("{}", epoch_order_->position_of(taken_))}});
+  is_position_checked_ = true;
 }
 
 /// Makes the next batch the one at a position. Throws before anything has changed.
@@ -266,9 +277,6 @@ std::vector<std::string> Loader::Impl::load_state(std::string_view text, bool ac
   }
   const std::uint64_t epoch = has_batch ? saved->epoch : saved->epoch + 1;
   const std::uint64_t position = has_batch ? saved->position : 0;
-  check_ranks(fmt::format("state {}", ++loaded_states_),
-              {{"epoch of the state", fmt::format("{}", epoch)},
-               {"position of the state", fmt::format("{}", position)}});
   const auto before = std::exchange(order_, order);
   try {
     begin_at(epoch, position);
@@ -277,6 +285,7 @@ std::vector<std::string> Loader::Impl::load_state(std::string_view text, bool ac
     throw;
   }
   parts_.reset();  // They hold the order.
+  is_position_checked_ = false;
   if (has_batch) bad_in_epoch_ = saved->bad_samples;
   std::vector<std::string>& warnings = sizing_.plan.warnings;
   warnings.resize(planned_warnings_);  // Of the last state only.
@@ -412,6 +421,7 @@ std::optional<Batch> Loader::Impl::next() {
     bad_in_epoch_ = 0;
     return std::nullopt;
   }
+  if (!is_position_checked_) check_position();
   if (!run_) start();
   const auto pending = take();
   check_bad_samples(*pending);

@@ -104,9 +104,9 @@ OpenedSets open_sets(const LoaderOptions& options) {
     ChosenSubset chosen = choose_subset(*dataset, source.subset);
     opened.states.push_back(state_of(*dataset, source, chosen));
     if (const std::uint64_t repeats = chosen.selection.repeat_count(); repeats > 0) {
-      opened.warnings.push_back(
-          fmt::format("the subset of {} names {} samples more than once; they come as often",
-                      printable(name_of(source)), with_commas(repeats)));
+      opened.warnings.push_back(fmt::format(
+          "the subset of {} repeats samples in {} of its {} entries; they come as often",
+          printable(name_of(source)), with_commas(repeats), with_commas(chosen.selection.size())));
     }
     opened.sets.push_back({name_of(source),
                            std::make_shared<const order::Selection>(std::move(chosen.selection)),

@@ -9,6 +9,7 @@
 #include <memory>
 #include <ostream>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -26,7 +27,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::Contains;
-using ::testing::ElementsAre;
+using ::testing::Each;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
@@ -325,6 +326,37 @@ TEST(Ranks, ThatDifferAreFoundAtTheStart) {
     EXPECT_THAT(error.what(),
                 AllOf(HasSubstr("seed"), HasSubstr("9 on rank 0"), HasSubstr("0 on rank 1")));
   }
+}
+
+TEST(Ranks, OfWhichOneLoadedNoStateAreFoundAtTheFirstBatch) {
+  const testing::TempDir dir;
+  LoaderOptions options = small_options(write_folder(dir, 40));
+  options.thread_count = 1;
+  options.batch_size = 4;
+  options.world_size = 2;
+  options.rank = 0;
+  Loader stopped(options);
+  stopped.next();
+  const std::string state = stopped.state();
+  options.rank_check = RankCheck{dir / "ranks", {}, 60};
+  std::vector<std::string> errors(2);
+  std::vector<std::thread> ranks;
+  for (const std::uint64_t rank : {0, 1}) {
+    ranks.emplace_back([&, rank] {
+      LoaderOptions own = options;
+      own.rank = rank;
+      try {
+        Loader loader(own);
+        if (rank == 0) loader.load_state(state);
+        loader.next();
+      } catch (const Error& error) {
+        errors[rank] = error.what();
+      }
+    });
+  }
+  for (std::thread& rank : ranks) rank.join();
+  EXPECT_THAT(errors, Each(AllOf(HasSubstr("position of the next batch"), HasSubstr("8 on rank 0"),
+                                 HasSubstr("0 on rank 1"))));
 }
 
 TEST(Sets, OneAfterAnotherKeepTheirOwnLabelsAndGoOn) {

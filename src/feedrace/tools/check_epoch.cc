@@ -38,6 +38,12 @@ std::string times_text(const OrderView& view, const order::Coverage& coverage) {
   return fmt::format("at least once (in {} places)", with_commas(real));
 }
 
+/// Why some did not come.
+std::string left_out_text(const OrderView& view) {
+  const std::string rule = fmt::format("last_batch={}", to_string(view.split.last_batch));
+  return view.order->walk().is_weighted() ? "weights and " + rule : rule;
+}
+
 }  // namespace
 
 order::Coverage count_epoch(const OrderView& view) {
@@ -50,12 +56,16 @@ order::Coverage count_epoch(const OrderView& view) {
 
 std::string coverage_text(const OrderView& view, const order::Coverage& coverage) {
   const std::uint64_t ranks = view.split.world_size;
+  const auto& sets = view.order->options().sets;
+  // A list may name a sample twice, which is two entries.
+  const bool has_list = std::any_of(sets.begin(), sets.end(),
+                                    [](const auto& set) { return set.selection->is_list(); });
   std::string text = fmt::format(
-      "coverage  epoch {}: {} of {} samples {} on {} rank{}, {} repeated, {} left out "
-      "(last_batch={})\n",
-      view.epoch, with_commas(coverage.delivered), with_commas(view.order->member_count()),
-      times_text(view, coverage), ranks, ranks == 1 ? "" : "s", with_commas(coverage.padded),
-      with_commas(coverage.left_out), to_string(view.split.last_batch));
+      "coverage  epoch {}: {} of {} {} {} on {} rank{}, {} padded, {} left out ({})\n", view.epoch,
+      with_commas(coverage.delivered), with_commas(view.order->member_count()),
+      has_list ? "list entries" : "samples", times_text(view, coverage), ranks,
+      ranks == 1 ? "" : "s", with_commas(coverage.padded), with_commas(coverage.left_out),
+      left_out_text(view));
   for (const std::string& problem : coverage.problems) text += "problem   " + problem + "\n";
   return text;
 }

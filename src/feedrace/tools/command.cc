@@ -60,6 +60,14 @@ void add_command(CLI::App& command, Run run) {
   });
 }
 
+CLI::Validator not_empty() {
+  const auto check = [](const std::string& text) {
+    return text.empty() ? "an empty text was given; leave the option out, or give a value"
+                        : std::string();
+  };
+  return {check, "TEXT"};
+}
+
 CLI::Validator unsigned_text() {
   const auto check = [](const std::string& text) {
     return text.starts_with('-') ? "a size can't be negative" : std::string();

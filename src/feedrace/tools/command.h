@@ -47,6 +47,9 @@ void warn(const std::vector<std::string>& sentences);
 CLI::Validator whole_number(std::uint64_t lowest, std::uint64_t highest = ~std::uint64_t{0});
 CLI::Validator finite_number(double lowest, double highest);
 
+/// An empty text is no name: most likely a shell variable that was not set.
+CLI::Validator not_empty();
+
 /// For sizes such as 2GB, whose transformation to bytes would make a negative one a huge one.
 CLI::Validator unsigned_text();
 

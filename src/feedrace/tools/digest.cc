@@ -4,6 +4,7 @@
 
 #include <errno.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -63,6 +64,17 @@ void print_line(const nlohmann::ordered_json& json) {
   throw Error(ErrorCode::kIo, errno_text("standard output: write", errno));
 }
 
+/// Until the time is over or the user wants to end.
+void wait(std::uint64_t milliseconds, const InterruptGuard& interrupt) {
+  constexpr std::chrono::milliseconds kSlice{20};
+  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(milliseconds);
+  while (!interrupt.is_interrupted()) {
+    const auto left = end - std::chrono::steady_clock::now();
+    if (left <= std::chrono::nanoseconds(0)) return;
+    std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(left, kSlice));
+  }
+}
+
 int run(const Options& options) {
   InterruptGuard interrupt;
   Loader loader(options.load.make());
@@ -70,19 +82,17 @@ int run(const Options& options) {
   warn(loader.plan().warnings);
   const bool goes_on = !options.state.path.empty() && options.state.load_into(loader);
   if (!goes_on) loader.set_epoch(options.epoch);
+  // Counted from the first epoch of all, so that a run that was stopped ends where it would have.
   const std::uint64_t epochs = options.epochs == 0 && options.batches == 0 ? 1 : options.epochs;
+  const std::uint64_t end = epochs == 0 ? ~std::uint64_t{0} : options.epoch + epochs;
   std::uint64_t printed = 0;
-  std::uint64_t ended = 0;
-  while (options.batches == 0 || printed < options.batches) {
+  while (loader.epoch() < end && (options.batches == 0 || printed < options.batches)) {
     const auto batch = loader.next();
-    if (!batch) {
-      if (++ended == epochs) break;
-      continue;
-    }
+    if (!batch) continue;
     print_line(describe(*batch, loader.plan()));
     ++printed;
     if (!options.state.path.empty()) options.state.write(loader.state());
-    std::this_thread::sleep_for(std::chrono::milliseconds(options.sleep_ms));
+    wait(options.sleep_ms, interrupt);
   }
   warn(loader.stats().fallbacks);
   warn(loader.stats().complaints);
@@ -101,14 +111,16 @@ void add_digest(CLI::App& app) {
   options->state.add_to(*command,
                         "Go on from the state in this file, if there is one, and save the state in "
                         "it after each batch");
-  command->add_option("--batches", options->batches, "Stop after so many; 0: by --epochs")
+  command
+      ->add_option("--batches", options->batches, "Stop after so many in this run; 0: by --epochs")
       ->check(whole_number(0))
       ->capture_default_str();
   command
       ->add_option("--epochs", options->epochs,
-                   "Stop at the end of so many epochs; 1, unless --batches is given")
+                   "Stop when so many epochs are through, those before a stop included; 1, unless "
+                   "--batches is given")
       ->check(whole_number(1));
-  command->add_option("--epoch", options->epoch, "The first one, where there is no state")
+  command->add_option("--epoch", options->epoch, "The first one of all")
       ->check(whole_number(0))
       ->capture_default_str();
   command->add_option("--sleep-ms", options->sleep_ms, "After each batch, as a training step takes")

@@ -51,6 +51,11 @@ void InterruptGuard::set(Loader* loader) noexcept {
   loader_ = loader;
 }
 
+bool InterruptGuard::is_interrupted() const {
+  std::lock_guard lock(mutex_);
+  return interrupted_;
+}
+
 void InterruptGuard::serve() noexcept {
   while (true) {
     std::array<pollfd, 2> fds = {{{signal_fd_, POLLIN, 0}, {end_fd_, POLLIN, 0}}};

@@ -19,6 +19,8 @@ class InterruptGuard {
   InterruptGuard(const InterruptGuard&) = delete;
   InterruptGuard& operator=(const InterruptGuard&) = delete;
 
+  bool is_interrupted() const;
+
   /// While it lives, signals cancel `loader`, which outlives it.
   class Watch {
    public:
@@ -37,7 +39,7 @@ class InterruptGuard {
 
   int signal_fd_ = -1;
   int end_fd_ = -1;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   Loader* loader_ = nullptr;  // Guarded by mutex_.
   bool interrupted_ = false;  // Guarded by mutex_.
   std::thread thread_;

@@ -121,18 +121,27 @@ void LoadOptions::add_subset_options(CLI::App& command) {
       .add_option("--epoch-samples", loader.epoch_samples,
                   "Samples of an epoch of sets mixed by weight; 0: as many as they have together")
       ->check(whole_number(0, std::uint64_t{1} << 62));
-  command.add_option("--repeat", loader.repeat, "Passes over the data in an epoch")
+  command.add_option("--repeat", loader.repeat, "Passes over the data in an epoch; not with --set")
       ->check(whole_number(1, 1'000'000));
-  command.add_option("--keys", loader.subset.key_pattern,
-                     "Only samples whose key matches: * any characters, ? one, [a-z] a set");
-  command.add_option("--key-file", key_file, "Only the samples of this file, a key a line");
-  command.add_option("--index-file", index_file,
-                     "Only the samples of this file, numbers one a line or a .npy");
-  command.add_option("--share", share,
-                     "BEGIN,END of 0 to 1: only keys whose hash lies in it, such as 0,0.9 to train "
-                     "and 0.9,1 to validate; stays as it is when data is added");
+  command
+      .add_option("--keys", loader.subset.key_pattern,
+                  "Only samples whose key matches: * any characters, ? one, [a-z] a set")
+      ->check(not_empty());
+  command.add_option("--key-file", key_file, "Only the samples of this file, a key a line")
+      ->check(not_empty());
+  command
+      .add_option("--index-file", index_file,
+                  "Only the samples of this file, numbers one a line or a .npy")
+      ->check(not_empty());
+  CLI::Option* share_option =
+      command
+          .add_option("--share", share,
+                      "BEGIN,END of 0 to 1: only keys whose hash lies in it, such as 0,0.9 to "
+                      "train and 0.9,1 to validate; stays as it is when data is added")
+          ->check(not_empty());
   command.add_option("--share-salt", loader.subset.share_salt, "Another number: another split")
-      ->check(whole_number(0));
+      ->check(whole_number(0))
+      ->needs(share_option);
   command.add_option("--number-like", loader.number_like,
                      "Number the samples as this data set does, matched by key");
 }
@@ -174,8 +183,11 @@ void LoadOptions::add_rank_options(CLI::App& command) {
       ->check(whole_number(0));
   command.add_option("--world-size", loader.world_size, "How many processes there are")
       ->check(whole_number(1));
-  command.add_option("--rank-check", rank_check,
-                     "A folder that all ranks can write to: compare seeds, data and settings");
+  command
+      .add_option("--rank-check", rank_check,
+                  "A folder that all ranks can write to: waits for them, up to 300 s, and compares "
+                  "seeds, data, settings and positions")
+      ->check(not_empty());
 }
 
 void LoadOptions::add_machine_options(CLI::App& command) {
@@ -216,8 +228,10 @@ void LoadOptions::add_error_options(CLI::App& command) {
       .add_option("--error-budget-share", loader.error_budget_share,
                   "The same as a share of the epoch")
       ->check(finite_number(0, 1));
-  command.add_option("--quarantine,--quarantine-file", loader.quarantine_file,
-                     "List bad samples in this file");
+  command
+      .add_option("--quarantine,--quarantine-file", loader.quarantine_file,
+                  "List bad samples in this file")
+      ->check(not_empty());
 }
 
 void LoadOptions::fill_sources(LoaderOptions& options) const {

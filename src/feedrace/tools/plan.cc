@@ -60,6 +60,10 @@ int print_order(const Options& options, const Plan& plan, const OrderView& view)
 
 int run(const Options& options) {
   LoaderOptions loader_options = options.load.make();
+  // All ranks are shown, and none is waited for.
+  if (loader_options.world_size && !loader_options.rank) loader_options.rank = 0;
+  if (loader_options.rank_check) warn({"plan waits for no other rank; --rank-check is left out"});
+  loader_options.rank_check.reset();
   if (!options.shows_order && !options.checks_epoch) {
     return print_plan(Loader(loader_options).plan(), options.as_json);
   }

@@ -70,7 +70,7 @@ void sync_folder_of(const std::string& path) {
 }  // namespace
 
 void StateFile::add_to(CLI::App& command, const std::string& help) {
-  command.add_option("--state", path, help);
+  command.add_option("--state", path, help)->check(not_empty());
   command.add_flag("--accept-changed-data", accept_changed_data,
                    "Go on from a state though samples have other content, if their number is the "
                    "same");
@@ -117,7 +117,8 @@ void StateFile::write(const std::string& text) const {
   if (failed_call == nullptr) return sync_folder_of(path);
   const int error = errno;
   unlink(part.c_str());
-  fail(path, "written", failed_call, error, "free space or name another file");
+  fail(path, "written", failed_call, error,
+       "look at the folder, its permissions and space, or name another file");
 }
 
 }  // namespace feedrace::tools
