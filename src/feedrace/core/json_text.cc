@@ -5,8 +5,6 @@
 #include <cstddef>
 #include <system_error>
 
-#include "feedrace/core/text.h"
-
 namespace feedrace {
 namespace {
 

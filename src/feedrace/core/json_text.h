@@ -7,7 +7,19 @@
 
 #include <nlohmann/json.hpp>
 
+#include "feedrace/core/text.h"
+
 namespace feedrace {
+
+/// Sets `object[name]`, or `object[name + "_hex"]` where `value` is not UTF-8: JSON has no bytes.
+template <typename Json>
+void put_text(Json& object, const std::string& name, std::string_view value) {
+  if (is_utf8(value)) {
+    object[name] = value;
+  } else {
+    object[name + "_hex"] = hex_of(value);
+  }
+}
 
 /// A string, or {"hex": ...} where it is not UTF-8, which JSON can't carry.
 nlohmann::json text_to_json(std::string_view text);

@@ -2,12 +2,14 @@
 #include "feedrace/formats/index_meta.h"
 
 #include <limits>
+#include <optional>
 #include <stdexcept>
 #include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "feedrace/core/json_text.h"
 #include "feedrace/core/text.h"
 
 namespace feedrace::formats {
@@ -15,29 +17,18 @@ namespace {
 
 using nlohmann::json;
 
-/// JSON is UTF-8; a name that is not is kept as {"hex": ...}.
-json name_to_json(const std::string& name) {
-  if (is_utf8(name)) return name;
-  std::string hex;
-  for (const char c : name) hex += fmt::format("{:02x}", static_cast<unsigned char>(c));
-  return {{"hex", hex}};
-}
-
+/// Throws std::invalid_argument for what is no name.
 std::string name_from_json(const json& value) {
-  if (value.is_string()) return value.get<std::string>();
-  const auto& hex = value.at("hex").get_ref<const std::string&>();
-  std::string name;
-  for (std::size_t i = 0; i + 1 < hex.size(); i += 2) {
-    name.push_back(static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16)));
-  }
-  return name;
+  std::optional<std::string> name = text_from_json(value);
+  if (!name) throw std::invalid_argument("a name that is none");
+  return *std::move(name);
 }
 
 json findings_to_json(const Findings& findings) {
   json kinds = json::array();
   for (const Findings::Kind& kind : findings.kinds()) {
     json names = json::array();
-    for (const std::string& name : kind.names) names.push_back(name_to_json(name));
+    for (const std::string& name : kind.names) names.push_back(text_to_json(name));
     kinds.push_back({{"what", kind.what}, {"count", kind.count}, {"names", std::move(names)}});
   }
   return kinds;
@@ -55,7 +46,7 @@ Findings findings_from_json(const json& kinds) {
 }
 
 json shard_to_json(const IndexMeta::Shard& shard) {
-  json value = {{"name", name_to_json(shard.name)},    {"size", shard.identity.size_bytes},
+  json value = {{"name", text_to_json(shard.name)},    {"size", shard.identity.size_bytes},
                 {"mtime_ns", shard.identity.mtime_ns}, {"hash", shard.identity.hash},
                 {"samples", shard.sample_count},       {"members", shard.member_count},
                 {"images", shard.image_count},         {"digest", shard.digest}};
@@ -129,7 +120,7 @@ std::string IndexMeta::to_json() const {
   json shard_list = json::array();
   for (const Shard& shard : shards) shard_list.push_back(shard_to_json(shard));
   json field_list = json::array();
-  for (const std::string& field : fields) field_list.push_back(name_to_json(field));
+  for (const std::string& field : fields) field_list.push_back(text_to_json(field));
   const json root = {{"format", "feedrace index"},
                      {"version", kIndexVersion},
                      {"options", options},

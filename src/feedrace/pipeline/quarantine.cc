@@ -30,14 +30,6 @@ constexpr std::size_t kReadBytes = std::size_t{64} << 10;
 // What is longer is no line of ours.
 constexpr std::size_t kMaxLineBytes = std::size_t{1} << 20;
 
-void put_text(nlohmann::json& line, const std::string& name, const std::string& value) {
-  if (is_utf8(value)) {
-    line[name] = value;
-  } else {
-    line[name + "_hex"] = hex_of(value);
-  }
-}
-
 nlohmann::json line_of(const formats::Dataset& dataset, std::uint64_t sample, std::uint64_t epoch,
                        std::string_view code, std::string_view reason) {
   const formats::Place place = dataset.place(sample);
