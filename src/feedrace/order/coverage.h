@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -18,6 +19,28 @@ struct Coverage {
   std::uint64_t delivered = 0;        ///< Members that came at least once, padding not counted.
   std::uint64_t left_out = 0;         ///< Members that never came.
   std::vector<std::string> problems;  ///< What is not as the split says, one sentence each.
+};
+
+/// Counts what is delivered in an epoch and says what is not as the order promises.
+class CoverageCount {
+ public:
+  /// `split` is that of the whole epoch. Takes a byte a member.
+  CoverageCount(const SampleOrder& order, const Split& split, std::uint64_t epoch);
+
+  void add(const Pick& pick);
+  std::uint64_t places() const noexcept { return coverage_.places; }
+  /// Once, when all is added.
+  Coverage finish();
+
+ private:
+  void check_totals();
+  void check_set(std::size_t set, std::uint64_t begin, std::uint64_t end);
+
+  const SampleOrder& order_;
+  const Split split_;
+  const std::uint64_t epoch_;
+  std::vector<std::vector<std::uint8_t>> counts_;  // By set and member.
+  Coverage coverage_;
 };
 
 /// Walks the whole epoch as every rank would, by the code that loaders use, and checks it against

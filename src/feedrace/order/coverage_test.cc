@@ -18,7 +18,9 @@
 namespace feedrace::order {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::SizeIs;
 
 TEST(CheckEpoch, FindsEverySampleOnceWhateverTheSplit) {
   for (const Shuffle shuffle : {Shuffle::kNone, Shuffle::kWindow, Shuffle::kGlobal}) {
@@ -51,6 +53,32 @@ TEST(CheckEpoch, CountsRepeatsListsAndMixes) {
   for (std::uint64_t epoch = 0; epoch < 20; ++epoch) {
     EXPECT_THAT(check_epoch(mixed, {3, 0, 2, LastBatch::kDrop}, epoch, {}).problems, IsEmpty());
   }
+}
+
+TEST(CoverageCount, FindsWhatIsMissingTwiceOrTooMuch) {
+  const auto order = make_sample_order({whole_set(10)});
+  const SplitOptions split{4, 0, 1, LastBatch::kFill};
+  const EpochOrder epoch(order, split, 0);
+  const std::vector<Pick> right = all_picks(epoch);
+  ASSERT_EQ(right.size(), 12u);
+  const auto problems_of = [&](std::vector<Pick> picks) {
+    CoverageCount count(*order, epoch.split(), 0);
+    for (const Pick& pick : picks) count.add(pick);
+    return count.finish().problems;
+  };
+  EXPECT_THAT(problems_of(right), IsEmpty());
+  std::vector<Pick> wrong = right;
+  wrong[3] = wrong[4];  // One twice, one never.
+  EXPECT_THAT(problems_of(wrong), ElementsAre("2 of 10 samples of set did not come 1 times"));
+  wrong = right;
+  wrong.erase(wrong.begin());
+  EXPECT_THAT(problems_of(wrong), SizeIs(2));
+  wrong = right;
+  wrong[10].is_padding = false;
+  EXPECT_THAT(problems_of(wrong), SizeIs(3));
+  wrong = right;
+  wrong.push_back(right[10]);
+  EXPECT_THAT(problems_of(wrong), ElementsAre("3 places are padding; the split says 2"));
 }
 
 TEST(CheckEpoch, TellsItsProgress) {
