@@ -153,13 +153,7 @@ class Comparison {
       compare_parts(pair);
     } else if (same_count && !saved.key_fingerprint.empty() &&
                saved.key_fingerprint == current.key_fingerprint) {
-      const bool alike = same_cut(saved.parts, current.parts);
-      const std::string parts = alike ? describe_parts(saved.parts, current.parts) : std::string();
-      note(fmt::format(
-          "{}the same samples in the same order, {} (fingerprint {} then, {} now); goes "
-          "on",
-          prefix(current), parts.empty() ? "laid out differently" : "but " + parts,
-          printable(saved.fingerprint), printable(current.fingerprint)));
+      compare_layout(pair);
     } else if (same_count && !saved.key_set_fingerprint.empty() &&
                saved.key_set_fingerprint == current.key_set_fingerprint) {
       report_data(pair, "the same keys, but in another order or with other labels",
@@ -167,6 +161,23 @@ class Comparison {
     } else {
       report_other_data(pair);
     }
+  }
+
+  /// Of data with the same keys and labels in the same order, but another fingerprint.
+  void compare_layout(SetPair& pair) {
+    const SetState& saved = *pair.saved;
+    const SetState& current = *pair.current;
+    // The same shards or folders with another content are no other layout.
+    const bool alike = same_cut(saved.parts, current.parts);
+    const std::string changed = alike ? describe_changed(saved.parts, current.parts) : "";
+    if (!changed.empty()) {
+      report_data(pair, changed, "put the old file back");
+      return;
+    }
+    note(fmt::format(
+        "{}the same samples in the same order, laid out differently (fingerprint {} then, {} now); "
+        "goes on",
+        prefix(current), printable(saved.fingerprint), printable(current.fingerprint)));
   }
 
   /// The fingerprint is of keys, sizes and labels; only digests see that bytes differ.

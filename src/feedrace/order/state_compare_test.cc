@@ -144,8 +144,11 @@ TEST(StateCompare, SaysWhichPartHasOtherSizesOfTheSameKeys) {
   State current = one_set();
   current.sets[0].fingerprint = "aaaa000000000002";
   current.sets[0].parts[0].digest = "00000001";
-  EXPECT_THAT(compared(one_set(), current).notes,
-              ElementsAre(HasSubstr("in the same order, but shard-000.tar has changed")));
+  EXPECT_THAT(compared(one_set(), current).errors,
+              ElementsAre(HasSubstr("shard-000.tar has changed")));
+  const StateDifferences accepted = compare(one_set(), current, /*accept_changed_data=*/true);
+  EXPECT_THAT(accepted.errors, IsEmpty());
+  EXPECT_THAT(accepted.notes, ElementsAre(HasSubstr("shard-000.tar has changed")));
 }
 
 TEST(StateCompare, UnknownKeyFingerprintsAreNotTakenForEqual) {
