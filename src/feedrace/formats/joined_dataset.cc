@@ -161,41 +161,42 @@ std::size_t JoinedDataset::set_of(std::uint64_t sample) const noexcept {
 JoinedDataset::Own JoinedDataset::own(std::uint64_t sample) const noexcept {
   assert(sample < size());
   const std::size_t set = set_of(sample);
-  return {*sets_[set].set, sample - first_sample_[set]};
+  return {*sets_[set].set, sample - first_sample_[set], set};
 }
 
 Place JoinedDataset::place(std::uint64_t sample) const noexcept {
-  const auto [set, number] = own(sample);
-  Place place = set.place(number);
-  if (place.shard != Place::kOwnFile) place.shard += first_shard_[set_of(sample)];
+  const Own own_sample = own(sample);
+  Place place = own_sample.set.place(own_sample.sample);
+  if (place.shard != Place::kOwnFile) place.shard += first_shard_[own_sample.number];
   return place;
 }
 
 std::string JoinedDataset::path(std::uint64_t sample) const {
-  const auto [set, number] = own(sample);
-  return set.path(number);
+  const Own own_sample = own(sample);
+  return own_sample.set.path(own_sample.sample);
 }
 
 std::string JoinedDataset::key(std::uint64_t sample) const {
-  const auto [set, number] = own(sample);
-  return set.key(number);
+  const Own own_sample = own(sample);
+  return own_sample.set.key(own_sample.sample);
 }
 
 std::string JoinedDataset::where(std::uint64_t sample) const {
-  const auto [set, number] = own(sample);
-  return set.where(number);
+  const Own own_sample = own(sample);
+  return own_sample.set.where(own_sample.sample);
 }
 
 Result<std::int64_t> JoinedDataset::label(std::uint64_t sample) const {
-  const auto [set, number] = own(sample);
-  Result<std::int64_t> label = set.label(number);
-  const std::vector<std::int64_t>& numbers = class_numbers_[set_of(sample)];
+  const Own own_sample = own(sample);
+  Result<std::int64_t> label = own_sample.set.label(own_sample.sample);
+  const std::vector<std::int64_t>& numbers = class_numbers_[own_sample.number];
   if (!label || *label == -1 || numbers.empty()) return label;
   const auto index = static_cast<std::size_t>(*label);
   if (*label >= 0 && index < numbers.size()) return numbers[index];
-  return Failure{ErrorCode::kCorruptData,
-                 fmt::format("{}: label {} is none of the set's {} classes", set.where(number),
-                             *label, with_commas(numbers.size()))};
+  return Failure{
+      ErrorCode::kCorruptData,
+      fmt::format("{}: label {} is none of the set's {} classes",
+                  own_sample.set.where(own_sample.sample), *label, with_commas(numbers.size()))};
 }
 
 std::vector<Part> JoinedDataset::parts() const {

@@ -60,6 +60,7 @@ class JoinedDataset : public Dataset {
   struct Own {
     const Dataset& set;
     std::uint64_t sample;
+    std::size_t number;  ///< Of the set.
   };
   Own own(std::uint64_t sample) const noexcept;
   void place_sets();

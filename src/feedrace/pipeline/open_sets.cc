@@ -90,6 +90,17 @@ Shuffle default_shuffle(const LoaderOptions& options) {
   return remote ? Shuffle::kWindow : Shuffle::kGlobal;
 }
 
+void open_once(LoaderOptions& options) {
+  if (options.sets.empty()) {
+    options.dataset = open_one(sources_of(options).front());
+    options.number_like.clear();
+  }
+  for (DataSource& source : options.sets) {
+    source.dataset = open_one(source);
+    source.number_like.clear();
+  }
+}
+
 OpenedSets open_sets(const LoaderOptions& options) {
   OpenedSets opened;
   std::vector<formats::NamedSet> named;

@@ -24,6 +24,10 @@ struct OpenedSets {
 /// sources, a repeat out of range.
 OpenedSets open_sets(const LoaderOptions& options);
 
+/// Opens the data sets that the options name, applies `number_like`, and keeps the results in the
+/// options, so that several loaders of them open nothing again. Throws Error: as `open_sets`.
+void open_once(LoaderOptions& options);
+
 /// What `LoaderOptions::shuffle` is when it is not set.
 Shuffle default_shuffle(const LoaderOptions& options);
 

@@ -24,16 +24,20 @@ constexpr std::uint64_t kPositionsARow = 4096;
 constexpr std::string_view kShades = " .:-=+*#%@";
 constexpr double kShadesAShare = 4;  // An even share is '='.
 
-/// The border in front of stretch `part` of `parts` equal ones; 128 bits, as products may not fit.
-std::uint64_t border(std::uint64_t size, std::uint64_t part, std::uint64_t parts) {
+/// `value * factor / divisor`, rounded down; by 128 bits, as the product may not fit.
+std::uint64_t scaled(std::uint64_t value, std::uint64_t factor, std::uint64_t divisor) {
   __extension__ using Wide = unsigned __int128;
-  return static_cast<std::uint64_t>(Wide{size} * part / parts);
+  return static_cast<std::uint64_t>(Wide{value} * factor / divisor);
+}
+
+/// The border in front of stretch `part` of `parts` equal ones.
+std::uint64_t border(std::uint64_t size, std::uint64_t part, std::uint64_t parts) {
+  return scaled(size, part, parts);
 }
 
 /// The stretch that `place` lies in.
 std::uint64_t stretch_of(std::uint64_t size, std::uint64_t place, std::uint64_t parts) {
-  __extension__ using Wide = unsigned __int128;
-  return static_cast<std::uint64_t>(Wide{place} * parts / size);
+  return scaled(place, parts, size);
 }
 
 /// Columns that make up one cell of the picture; a divisor of their number.

@@ -12,15 +12,6 @@ order::EpochOrder OrderView::batches_of(std::uint64_t rank) const {
   return {order, own, epoch};
 }
 
-void open_once(LoaderOptions& options) {
-  if (options.sets.empty()) {
-    options.dataset = formats::open_dataset(options.sources, options.format);
-  }
-  for (DataSource& source : options.sets) {
-    source.dataset = formats::open_dataset(source.sources, source.format);
-  }
-}
-
 OrderView view_order(const LoaderOptions& options, const Plan& plan, std::uint64_t epoch) {
   const pipeline::OpenedSets opened = pipeline::open_sets(options);
   return {opened.dataset,

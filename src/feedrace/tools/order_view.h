@@ -23,10 +23,6 @@ struct OrderView {
   const std::string& set_name(std::size_t set) const { return order->options().sets[set].name; }
 };
 
-/// Opens the data sets that the options name and keeps them there, so that nobody opens them again.
-/// Throws Error.
-void open_once(LoaderOptions& options);
-
 /// The order that a loader of these options and this plan has.
 OrderView view_order(const LoaderOptions& options, const Plan& plan, std::uint64_t epoch);
 

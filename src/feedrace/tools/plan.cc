@@ -8,6 +8,7 @@
 #include <string>
 
 #include "feedrace/loader.h"
+#include "feedrace/pipeline/open_sets.h"
 #include "feedrace/tools/check_epoch.h"
 #include "feedrace/tools/json_text.h"
 #include "feedrace/tools/load_options.h"
@@ -67,7 +68,7 @@ int run(const Options& options) {
   if (!options.shows_order && !options.checks_epoch) {
     return print_plan(Loader(loader_options).plan(), options.as_json);
   }
-  open_once(loader_options);
+  pipeline::open_once(loader_options);
   const Loader loader(loader_options);
   return print_order(options, loader.plan(),
                      view_order(loader_options, loader.plan(), options.epoch));

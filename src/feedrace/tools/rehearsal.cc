@@ -9,7 +9,6 @@
 
 #include "feedrace/error.h"
 #include "feedrace/pipeline/open_sets.h"
-#include "feedrace/tools/order_view.h"
 
 namespace feedrace::tools {
 namespace {
@@ -63,7 +62,7 @@ Rehearsal::Rehearsal(LoaderOptions options, std::uint64_t epoch, std::uint64_t s
       hooks_(std::move(hooks)),
       epoch_(epoch),
       steps_(steps) {
-  open_once(options_);
+  pipeline::open_once(options_);
   plan_ = Loader(options_).plan();
   dataset_ = pipeline::open_sets(options_).dataset;
   global_batch_ = plan_.batch_size * plan_.world_size;
