@@ -12,15 +12,28 @@ from pathlib import Path
 
 MAY_USE = {
     "core": set(),
-    "storage": {"core"},
-    "formats": {"core", "storage"},
+    "host": {"core"},
+    "storage": {"core", "host"},
+    "formats": {"core", "host", "storage"},
     "decode": {"core"},
     "ops": {"core"},
     "order": {"core"},
     "ranks": {"core"},
-    "pipeline": {"core", "storage", "formats", "decode", "ops", "order", "ranks"},
-    "tools": {"core", "storage", "formats", "decode", "ops", "order", "ranks", "pipeline"},
-    "testing": {"core", "storage"},
+    "pipeline": {"core", "host", "storage", "formats", "decode", "ops", "order", "ranks"},
+    "diagnose": {"core", "host", "storage"},
+    "tools": {
+        "core",
+        "host",
+        "storage",
+        "formats",
+        "decode",
+        "ops",
+        "order",
+        "ranks",
+        "pipeline",
+        "diagnose",
+    },
+    "testing": {"core", "host", "storage"},
 }
 
 # The layer that implements each header of include/feedrace.

@@ -13,6 +13,13 @@
 
 namespace feedrace::storage {
 
+/// What becomes of the page cache when samples are read.
+enum class PageCache : std::uint8_t {
+  kAuto,  ///< Kept where all of the data fit into half of the free memory, else as `kDrop`.
+  kKeep,  ///< Read through it, and leave the pages for the next epoch and for other processes.
+  kDrop,  ///< Leave no pages behind: O_DIRECT, or else give them up behind each read.
+};
+
 /// A file that reads can name. Closed when the last owner drops it.
 class File {
  public:
@@ -20,6 +27,9 @@ class File {
   virtual std::uint64_t size_bytes() const noexcept = 0;
   /// As the user wrote it; every message about the file names it so.
   virtual const std::string& uri() const noexcept = 0;
+  /// A power of two. Reads whose offset, size and address are multiples of it come straight from
+  /// the device; others are as right, but take another path, which is counted. 1: all are equal.
+  virtual std::size_t alignment_bytes() const noexcept { return 1; }
 };
 
 /// One read. Either a range of an open file (`file` set), or a whole small file by its path (`path`
@@ -27,8 +37,8 @@ class File {
 struct ReadRequest {
   const File* file = nullptr;        ///< Must stay alive until the completion is returned.
   const char* path = nullptr;        ///< Ended by a 0 byte; must stay alive likewise.
-  std::uint64_t offset_bytes = 0;    ///< A multiple of `Limits::alignment_bytes`; 0 with `path`.
-  std::span<std::byte> destination;  ///< Aligned likewise. The kernel's until the completion.
+  std::uint64_t offset_bytes = 0;    ///< 0 with `path`.
+  std::span<std::byte> destination;  ///< The kernel's until the completion.
   std::uint64_t user_data = 0;       ///< Handed back unread, as `user_data` of io_uring is.
 };
 
@@ -54,7 +64,8 @@ struct Completion {
 class Backend {
  public:
   struct Limits {
-    std::size_t alignment_bytes = 1;  ///< Of offsets, sizes and addresses. 1 means none.
+    /// As `File::alignment_bytes`, of the destinations of whole-file reads.
+    std::size_t alignment_bytes = 1;
     std::size_t max_in_flight = 1;    ///< `submit()` takes no more than this at a time.
   };
 
@@ -89,6 +100,10 @@ class Backend {
   /// at once with what is done, maybe nothing. This is how a reader thread hears of the end while
   /// it waits for a device that hangs.
   virtual void interrupt() noexcept = 0;
+
+  /// System calls made so far to submit, read and wait, for benchmarks; 0 where none is counted.
+  /// Any thread.
+  virtual std::uint64_t system_calls() const noexcept { return 0; }
 };
 
 }  // namespace feedrace::storage

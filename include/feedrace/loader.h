@@ -31,6 +31,8 @@ inline constexpr std::size_t kDefaultBufferBytes = std::size_t{256} << 10;
 inline constexpr std::size_t kCoresBeforeReserve = 8;
 inline constexpr std::size_t kReservedCores = 2;
 
+using storage::PageCache;
+
 enum class OnError : std::uint8_t {
   kRaise,    ///< `next()` throws at the first sample that cannot be read or decoded.
   kReplace,  ///< Another sample, fixed by (seed, epoch, sample), takes its place.
@@ -39,7 +41,7 @@ enum class OnError : std::uint8_t {
 
 enum class Fallback : std::uint8_t {
   kWarn,   ///< Use the next best way; say so in plan and statistics.
-  kError,  ///< Refuse, with the reason.
+  kError,  ///< Refuse, with the reason; reads that would take another path fail.
 };
 
 /// A data set to draw from, and which part of it.
@@ -96,7 +98,15 @@ struct LoaderOptions {
   std::size_t thread_count = 0;  ///< Decode threads; 0: see `Plan`.
   std::size_t prefetch_factor = kDefaultPrefetchFactor;
   std::size_t queue_depth = kDefaultQueueDepth;
-  std::string backend = "auto";  ///< "auto", "uring", "buffered".
+  /// "auto": the way with the least copies and CPU time that the machine has, and the plan says
+  /// why; "uring": io_uring; "direct": O_DIRECT on threads; "buffered": the page cache on threads.
+  std::string backend = "auto";
+  PageCache page_cache = PageCache::kAuto;
+  /// A thread of the kernel submits the reads, and takes a core. Not set: with 8 cores to spare.
+  std::optional<bool> sqpoll;
+  /// Polls the device for completions instead of waiting for interrupts; needs O_DIRECT and a drive
+  /// with polled queues.
+  bool iopoll = false;
   Fallback fallback = Fallback::kWarn;
   OnError on_error = OnError::kRaise;
   /// Bad samples that are tolerated in an epoch: a count; above it `next()` throws.
@@ -145,6 +155,7 @@ struct Plan {
   std::string pipeline;
   std::string backend;
   std::string backend_reason;  ///< Why this one, in one line.
+  std::size_t reader_threads = 1;  ///< One a device.
   std::size_t decode_threads = 0;
   std::size_t usable_cores = 0;
   std::size_t queue_depth = 0;

@@ -36,6 +36,9 @@ struct ResizeCenterCrop {
 /// Checked by `Pipeline::check()` before any thread starts. The decoder, the geometry, the flip and
 /// the normalisation are fused into one pass that writes the batch once; `ops` are not.
 struct Pipeline {
+  /// Nothing is decoded: samples are read and dropped, and batches have labels, indices and flags,
+  /// but images of 0 x 0 pixels. What storage alone can give; goes with nothing below.
+  bool reads_only = false;
   Orientation orientation = Orientation::kKeep;
   std::optional<RandomResizedCrop> random_resized_crop;
   std::optional<ResizeCenterCrop> resize_center_crop;
@@ -47,12 +50,14 @@ struct Pipeline {
   Layout layout = Layout::kChw;
 
   /// "imagenet-train": random resized crop 224 (0.08 to 1, 3/4 to 4/3), flip 0.5, ImageNet mean and
-  /// std, float16 CHW. "imagenet-val": resize 256, centre crop 224, the same tensor.
+  /// std, float16 CHW. "imagenet-val": resize 256, centre crop 224, the same tensor. "read": see
+  /// `reads_only`.
   /// Throws Error kInvalidArgument with the known names.
   static Pipeline recipe(std::string_view name);
   static std::vector<std::string> recipe_names();
 
-  /// Throws Error kInvalidArgument: no or two geometries, a size of 0, a share or ratio out of
+  /// Throws Error kInvalidArgument: no or two geometries, something to do with pictures that are not
+  /// decoded, a size of 0, a share or ratio out of
   /// order, mean or std not of length 3, a std that is 0 or not finite, mean with kUint8.
   void check() const;
   /// Height and width of the output. Call after `check()`.

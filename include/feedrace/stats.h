@@ -12,13 +12,14 @@ namespace feedrace {
 /// The way a byte really took from the store to host memory.
 enum class Path : std::uint8_t {
   kPageCache,  ///< Through the kernel's page cache: one CPU copy.
+  kUncached,   ///< Likewise, but the pages are given up behind the read (RWF_DONTCACHE, fadvise).
   kDirect,     ///< O_DIRECT into our buffer: no CPU copy.
   kGds,        ///< GPUDirect Storage into device memory.
   kGdsCompat,  ///< cuFile's compatibility mode: through host memory after all.
   kNetwork,    ///< HTTP or S3.
   kMemory,     ///< Made up in memory (null back end, tests).
 };
-inline constexpr std::size_t kPathCount = 6;
+inline constexpr std::size_t kPathCount = 7;
 
 /// As JSON spells it: "page_cache".
 const char* to_string(Path path) noexcept;
@@ -50,6 +51,12 @@ class LatencyHistogram {
   std::uint64_t max_ = 0;
 };
 
+/// Something that was wanted and could not be had, and how often.
+struct FallbackCount {
+  std::string sentence;  ///< What was wanted, why not, what is used instead, what to do.
+  std::uint64_t count = 0;  ///< Reads, or attempts, that it concerned.
+};
+
 /// What one stage did since the loader was made.
 struct StageStats {
   std::string name;  ///< "io", "decode", "consumer".
@@ -76,8 +83,8 @@ struct Stats {
   std::uint64_t reads = 0;                                ///< Read requests that completed.
   LatencyHistogram read_latency;                          ///< From submission to completion.
   std::vector<StageStats> stages;
-  std::string backend;                 ///< Name of the storage back end in use.
-  std::vector<std::string> fallbacks;  ///< Each a sentence: what was wanted, why not, what is used.
+  std::string backend;  ///< Name of the storage back end in use.
+  std::vector<FallbackCount> fallbacks;  ///< All of them; the same sentence stands once.
   std::vector<std::string>
       complaints;  ///< The first few flagged samples: where, and what the decoder said.
 

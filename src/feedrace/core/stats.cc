@@ -28,14 +28,15 @@ std::uint64_t upper_edge(std::size_t bucket) noexcept {
 }  // namespace
 
 const char* to_string(Path path) noexcept {
-  constexpr std::array<const char*, kPathCount> kNames = {"page_cache", "direct",  "gds",
-                                                          "gds_compat", "network", "memory"};
+  constexpr std::array<const char*, kPathCount> kNames = {"page_cache", "uncached", "direct", "gds",
+                                                          "gds_compat", "network",  "memory"};
   return kNames[static_cast<std::size_t>(path)];
 }
 
 std::size_t copies_of(Path path) noexcept {
   switch (path) {
     case Path::kPageCache:
+    case Path::kUncached:
     case Path::kGdsCompat:
     case Path::kNetwork:
       return 1;

@@ -5,9 +5,16 @@
 
 namespace feedrace::pipeline {
 
-std::shared_ptr<PendingBatch> Assembly::admit(const std::shared_ptr<const order::EpochOrder>& order,
-                                              std::uint64_t number,
-                                              std::shared_ptr<BatchSlot> slot) {
+std::optional<Assembly::Opened> Assembly::find_locked(std::uint64_t serial) const {
+  if (serial < first_serial_) return Opened{Opened::Status::kTaken, nullptr};
+  if (serial - first_serial_ >= pending_.size()) return std::nullopt;
+  return Opened{Opened::Status::kOpen, pending_[static_cast<std::size_t>(serial - first_serial_)]};
+}
+
+/// Another reader may have opened it meanwhile: then the slot goes back.
+Assembly::Opened Assembly::admit(std::uint64_t serial,
+                                 const std::shared_ptr<const order::EpochOrder>& order,
+                                 std::uint64_t number, std::shared_ptr<BatchSlot> slot) {
   auto batch = std::make_shared<PendingBatch>();
   batch->order = order;
   batch->number = number;
@@ -16,27 +23,46 @@ std::shared_ptr<PendingBatch> Assembly::admit(const std::shared_ptr<const order:
   batch->remaining = batch->size;
   {
     std::lock_guard lock(mutex_);
+    if (const auto found = find_locked(serial)) return *found;
     pending_.push_back(batch);
   }
   changed_.notify_all();
-  return batch;
+  return {Opened::Status::kOpen, std::move(batch)};
 }
 
-std::shared_ptr<PendingBatch> Assembly::try_open(
-    const std::shared_ptr<const order::EpochOrder>& order, std::uint64_t number) {
-  if (pending_count() >= window_) return nullptr;
+Assembly::Opened Assembly::try_open(std::uint64_t serial,
+                                    const std::shared_ptr<const order::EpochOrder>& order,
+                                    std::uint64_t number) {
+  {
+    std::lock_guard lock(mutex_);
+    if (const auto found = find_locked(serial)) return *found;
+    if (pending_.size() >= window_) return {};
+  }
   auto slot = slots_->try_acquire();
-  return slot ? admit(order, number, std::move(slot)) : nullptr;
+  return slot ? admit(serial, order, number, std::move(slot)) : Opened{};
 }
 
-std::shared_ptr<PendingBatch> Assembly::open(const std::shared_ptr<const order::EpochOrder>& order,
-                                             std::uint64_t number, const std::stop_token& stop) {
+Assembly::Opened Assembly::open(std::uint64_t serial,
+                                const std::shared_ptr<const order::EpochOrder>& order,
+                                std::uint64_t number, const std::stop_token& stop) {
   {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, stop, [&] { return pending_.size() < window_; });
+    const auto is_ready = [&] { return pending_.size() < window_ || find_locked(serial); };
+    changed_.wait(lock, stop, is_ready);
+    if (const auto found = find_locked(serial)) return *found;
   }
   auto slot = slots_->acquire(stop);
-  return slot ? admit(order, number, std::move(slot)) : nullptr;
+  return slot ? admit(serial, order, number, std::move(slot)) : Opened{};
+}
+
+std::uint64_t Assembly::opened_count() const {
+  std::lock_guard lock(mutex_);
+  return first_serial_ + pending_.size();
+}
+
+void Assembly::await_opened(std::uint64_t serial, const std::stop_token& stop) {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, stop, [&] { return first_serial_ + pending_.size() > serial; });
 }
 
 void Assembly::finish_place(PendingBatch& batch) {
@@ -64,6 +90,7 @@ Assembly::Taken Assembly::take(const std::stop_token& stop,
     taken.status = TakeStatus::kTaken;
     taken.batch = std::move(pending_.front());
     pending_.pop_front();
+    ++first_serial_;
   }
   changed_.notify_all();  // There is room in the window.
   return taken;

@@ -9,6 +9,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -39,18 +40,31 @@ struct PendingBatch {
 };
 
 /// Keeps the batches that are being made or ready, in the order of delivery, at most `window` of
-/// them. One reader thread opens batches, decode threads finish places, one consumer takes.
+/// them. Readers open batches, decode threads finish places, one consumer takes.
+///
+/// Readers of several devices walk the same batches, each for its own samples: whoever comes first
+/// opens one, the others find it. Batches count from 0 at the start of the run (`serial`).
 class Assembly {
  public:
   Assembly(std::shared_ptr<SlotPool> slots, std::size_t window)
       : slots_(std::move(slots)), window_(window) {}
 
-  /// Opens the next batch. `try_open` never waits and gives nothing when window or slots are full;
-  /// `open` waits and gives nothing once `stop` is requested.
-  std::shared_ptr<PendingBatch> try_open(const std::shared_ptr<const order::EpochOrder>& order,
-                                         std::uint64_t number);
-  std::shared_ptr<PendingBatch> open(const std::shared_ptr<const order::EpochOrder>& order,
-                                     std::uint64_t number, const std::stop_token& stop);
+  struct Opened {
+    /// kTaken: its samples, all of other readers, are read and the consumer has it.
+    enum class Status { kOpen, kTaken, kNoRoom } status = Status::kNoRoom;
+    std::shared_ptr<PendingBatch> batch;  ///< When `kOpen`.
+  };
+  /// Batch `serial`, which is batch `number` of `order`; the caller has asked for those before it.
+  /// `try_open` never waits; `open` waits for room, and gives `kNoRoom` once `stop` is requested.
+  Opened try_open(std::uint64_t serial, const std::shared_ptr<const order::EpochOrder>& order,
+                  std::uint64_t number);
+  Opened open(std::uint64_t serial, const std::shared_ptr<const order::EpochOrder>& order,
+              std::uint64_t number, const std::stop_token& stop);
+
+  /// The number of batches that were opened so far.
+  std::uint64_t opened_count() const;
+  /// Waits until batch `serial` is open, or `stop` is requested.
+  void await_opened(std::uint64_t serial, const std::stop_token& stop);
 
   /// One place of `batch` is filled.
   void finish_place(PendingBatch& batch);
@@ -66,14 +80,16 @@ class Assembly {
   std::size_t pending_count() const;
 
  private:
-  std::shared_ptr<PendingBatch> admit(const std::shared_ptr<const order::EpochOrder>& order,
-                                      std::uint64_t number, std::shared_ptr<BatchSlot> slot);
+  std::optional<Opened> find_locked(std::uint64_t serial) const;
+  Opened admit(std::uint64_t serial, const std::shared_ptr<const order::EpochOrder>& order,
+               std::uint64_t number, std::shared_ptr<BatchSlot> slot);
 
   const std::shared_ptr<SlotPool> slots_;
   const std::size_t window_;
   mutable std::mutex mutex_;
   std::condition_variable_any changed_;
   std::deque<std::shared_ptr<PendingBatch>> pending_;  // Guarded by mutex_.
+  std::uint64_t first_serial_ = 0;                     // Guarded by mutex_. Of `pending_`.
 };
 
 }  // namespace feedrace::pipeline

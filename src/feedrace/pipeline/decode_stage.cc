@@ -31,7 +31,7 @@ void DecodeThread::run(BoundedQueue<DecodeTask>& queue) {
     sample_ = kIdle;
     shared_.clock.add_busy(nanoseconds_since(start));
     shared_.clock.add_items(1);
-    task->extent.reset();  // The read buffer goes back before the consumer is woken.
+    task->memory.reset();  // The read buffer goes back before the consumer is woken.
     shared_.assembly.finish_place(*task->batch);
   }
 }
@@ -52,7 +52,7 @@ void DecodeThread::process(DecodeTask& task) {
 Result<std::int64_t> DecodeThread::fill(const DecodeTask& task) {
   if (task.failure) return *task.failure;
   auto label = shared_.dataset.label(task.pick.sample);
-  if (!label) return label;
+  if (!label || shared_.pipeline.reads_only) return label;
   auto complaint = worker_.run(task.encoded, task.pick.draw, task.pick.sample,
                                task.batch->slot->image(task.index));
   if (!complaint) return complaint.error();
@@ -114,7 +114,8 @@ bool DecodeThread::substitute(DecodeTask& task) {
     if (!label) continue;
     auto bytes = stand_ins_.read(pick.sample);
     if (!bytes) continue;
-    if (!worker_.run(bytes->view(), pick.draw, pick.sample, slot.image(task.index))) continue;
+    if (!shared_.pipeline.reads_only &&
+        !worker_.run(bytes->view(), pick.draw, pick.sample, slot.image(task.index))) continue;
     slot.labels()[task.index] = *label;
     slot.indices()[task.index] = pick.sample;
     slot.flags()[task.index] = SampleFlag::kSubstituted;

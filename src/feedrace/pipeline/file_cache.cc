@@ -10,7 +10,7 @@ namespace feedrace::pipeline {
 std::size_t FileCache::default_capacity() {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return 1024;
-  return std::clamp<std::size_t>(limit.rlim_cur / 2, 16, 1024);
+  return std::clamp<std::size_t>(limit.rlim_cur / 4, 16, 1024);
 }
 
 Result<std::shared_ptr<storage::File>> FileCache::open(const std::string& path) {

@@ -22,8 +22,9 @@ class FileCache {
   FileCache(storage::Backend& backend, std::size_t capacity)
       : backend_(backend), capacity_(capacity) {}
 
-  /// The number of files that a process may keep open for shards: half of its soft limit, within
-  /// [16, 1024], so that the host program keeps the other half.
+  /// The number of files that a process may keep open for shards: a quarter of its soft limit,
+  /// within [16, 1024]. A file may take two descriptors, one with O_DIRECT; half of them are left to
+  /// the host program.
   static std::size_t default_capacity();
 
   Result<std::shared_ptr<storage::File>> open(const std::string& path);

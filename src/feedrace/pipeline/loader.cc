@@ -20,7 +20,7 @@
 #include "feedrace/pipeline/quarantine.h"
 #include "feedrace/pipeline/resume.h"
 #include "feedrace/pipeline/run.h"
-#include "feedrace/storage/registry.h"
+#include "feedrace/pipeline/storage_plan.h"
 
 namespace feedrace {
 namespace {
@@ -30,32 +30,9 @@ using pipeline::Clock;
 // A batch that another thread of the consumer is about to let go is not yet one that is kept.
 constexpr std::chrono::seconds kHeldBatchGrace{2};
 
-/// Throws Error kUnsupported when the options refuse what would be used instead.
-storage::BackendChoice choose_backend(const LoaderOptions& options) {
-  storage::BackendChoice choice;
-  if (options.backend_factory) {
-    choice.backend = options.backend_factory();
-    choice.name = choice.backend->name();
-    choice.reason = "given by the program";
-    return choice;
-  }
-  storage::BackendOptions backend_options;
-  backend_options.queue_depth = options.queue_depth;
-  choice = storage::make_backend(options.backend, backend_options);
-  if (choice.is_fallback && options.fallback == Fallback::kError) {
-    throw Error(ErrorCode::kUnsupported,
-                fmt::format("storage: {}; fallback=error refuses to use {} instead", choice.reason,
-                            choice.name));
-  }
-  return choice;
-}
-
-/// What reads stand-ins for bad samples: a rare path, one read at a time, not worth a ring.
-std::unique_ptr<storage::Backend> make_stand_in_backend(const LoaderOptions& options) {
-  if (options.backend_factory) return options.backend_factory();
-  storage::BackendOptions backend_options;
-  backend_options.queue_depth = 1;
-  return storage::make_backend("buffered", backend_options).backend;
+const LoaderOptions& checked(const LoaderOptions& options) {
+  pipeline::check_options(options);
+  return options;
 }
 
 }  // namespace
@@ -64,9 +41,10 @@ class Loader::Impl {
  public:
   explicit Impl(LoaderOptions options)
       : options_(std::move(options)),
-        opened_(pipeline::open_sets(options_)),
+        opened_(pipeline::open_sets(checked(options_))),
         dataset_(opened_.dataset),
-        sizing_(pipeline::make_sizing(options_, opened_)),
+        storage_(pipeline::plan_storage(options_, *dataset_, fallbacks_)),
+        sizing_(pipeline::make_sizing(options_, opened_, storage_.make_backends.size())),
         base_state_(
             pipeline::make_base_state(options_, *sizing_.order, sizing_.split, opened_.states)),
         quarantine_(options_.quarantine_file),
@@ -75,11 +53,8 @@ class Loader::Impl {
         order_(sizing_.order) {
     planned_warnings_ = sizing_.plan.warnings.size();
     begin_at(0, 0);
-    storage::BackendChoice choice = choose_backend(options_);
-    sizing_.plan.backend = choice.name;
-    sizing_.plan.backend_reason = choice.reason;
-    if (choice.is_fallback) fallbacks_.add(choice.reason);
-    next_backend_ = std::move(choice.backend);
+    sizing_.plan.backend = storage_.name;
+    sizing_.plan.backend_reason = storage_.reason;
     check_ranks("start", pipeline::rank_facts(base_state_, dataset_->classes()));
   }
 
@@ -119,14 +94,15 @@ class Loader::Impl {
   const LoaderOptions options_;
   const pipeline::OpenedSets opened_;
   const std::shared_ptr<const formats::Dataset> dataset_;
+  const std::shared_ptr<storage::FallbackLog> fallbacks_ =
+      std::make_shared<storage::FallbackLog>();
+  const pipeline::StoragePlan storage_;
   pipeline::Sizing sizing_;
   const order::State base_state_;
   pipeline::Quarantine quarantine_;
-  std::shared_ptr<BufferPool> buffers_;
+  std::vector<pipeline::ReaderParts> readers_;  // Made at the first start.
   const std::shared_ptr<pipeline::SlotPool> slots_;
-  std::unique_ptr<storage::Backend> next_backend_;  // Of the next run; probed when planning.
 
-  pipeline::SentenceLog fallbacks_;
   pipeline::ReadCounters read_counters_;
   pipeline::StageClock io_clock_;
   pipeline::StageClock decode_clock_;
@@ -167,21 +143,16 @@ decode::DecodeLimits Loader::Impl::decode_limits() const {
 }
 
 void Loader::Impl::start() {
-  if (!buffers_) {
-    const std::uint64_t oversized = sizing_.max_sample_bytes;
-    buffers_ = BufferPool::create(sizing_.buffers.count, sizing_.buffers.bytes, oversized);
-  }
+  if (readers_.empty()) readers_ = pipeline::make_readers(storage_, sizing_, *fallbacks_);
   if (!parts_) {
-    parts_.emplace(
-        pipeline::RunParts{*dataset_, options_.pipeline, order_, sizing_.split, decode_limits(),
-                           options_.on_error, options_.queue_depth, sizing_.plan.decode_threads,
-                           options_.prefetch_factor, sizing_.max_sample_bytes, buffers_, slots_,
-                           [this] { return make_stand_in_backend(options_); }, quarantine_,
-                           fallbacks_, read_counters_, io_clock_, decode_clock_});
+    parts_.emplace(pipeline::RunParts{
+        *dataset_, options_.pipeline, order_, sizing_.split, decode_limits(), options_.on_error,
+        options_.queue_depth, sizing_.plan.decode_threads, options_.prefetch_factor,
+        sizing_.max_sample_bytes, sizing_.horizon, readers_, storage_.reader_of_shard, slots_,
+        [this] { return pipeline::make_stand_in_backend(options_); }, quarantine_, *fallbacks_,
+        read_counters_, io_clock_, decode_clock_});
   }
-  auto backend = next_backend_ ? std::move(next_backend_) : choose_backend(options_).backend;
-  auto run = std::make_unique<pipeline::Run>(*parts_, std::move(backend), epoch_,
-                                             epoch_order_->position_of(0));
+  auto run = std::make_unique<pipeline::Run>(*parts_, epoch_, epoch_order_->position_of(0));
   std::lock_guard lock(run_mutex_);
   run_ = std::move(run);
   if (cancelled_) run_->shutdown().cancel();
@@ -445,11 +416,11 @@ Stats Loader::Impl::stats() const {
   stats.flagged_samples = flagged_;
   stats.extra_slots = slots_->extra_count();
   read_counters_.copy_to(stats);
-  stats.stages = {io_clock_.snapshot("io", 1),
+  stats.stages = {io_clock_.snapshot("io", sizing_.reader_count),
                   decode_clock_.snapshot("decode", sizing_.plan.decode_threads),
                   consumer_clock_.snapshot("consumer", 1)};
   stats.backend = sizing_.plan.backend;
-  stats.fallbacks = fallbacks_.copy();
+  stats.fallbacks = fallbacks_->counts();
   stats.complaints = complaints_.copy();
   return stats;
 }

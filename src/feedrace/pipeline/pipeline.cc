@@ -36,10 +36,16 @@ void check_range(const char* name, const std::array<double, 2>& range, double hi
 
 }  // namespace
 
-std::vector<std::string> Pipeline::recipe_names() { return {"imagenet-train", "imagenet-val"}; }
+std::vector<std::string> Pipeline::recipe_names() {
+  return {"imagenet-train", "imagenet-val", "read"};
+}
 
 Pipeline Pipeline::recipe(std::string_view name) {
   Pipeline pipeline;
+  if (name == "read") {
+    pipeline.reads_only = true;
+    return pipeline;
+  }
   pipeline.mean.assign(kImagenetMean.begin(), kImagenetMean.end());
   pipeline.std.assign(kImagenetStd.begin(), kImagenetStd.end());
   if (name == "imagenet-train") {
@@ -56,6 +62,15 @@ Pipeline Pipeline::recipe(std::string_view name) {
 }
 
 void Pipeline::check() const {
+  if (reads_only) {
+    const bool is_bare = !random_resized_crop && !resize_center_crop && ops.empty() &&
+                         flip_probability == 0 && mean.empty() && std.empty();
+    if (!is_bare) {
+      refuse("the pipeline only reads and has something to do with pictures as well; leave out "
+             "reads_only, or crop, resize, flip, ops, mean and std");
+    }
+    return;
+  }
   if (random_resized_crop.has_value() == resize_center_crop.has_value()) {
     refuse(
         fmt::format("the pipeline has {} of random_resized_crop and resize_center_crop; it needs "
@@ -83,6 +98,7 @@ void Pipeline::check() const {
 }
 
 ops::ImageSize Pipeline::output_size() const {
+  if (reads_only) return {0, 0};
   const std::uint32_t side_px =
       random_resized_crop ? random_resized_crop->size_px : resize_center_crop->crop_px;
   ops::ImageSize size{side_px, side_px};
@@ -91,6 +107,7 @@ ops::ImageSize Pipeline::output_size() const {
 }
 
 std::string Pipeline::describe() const {
+  if (reads_only) return "read only, nothing is decoded";
   std::string text = orientation == Orientation::kUpright ? "decode upright" : "decode";
   if (random_resized_crop)
     text += fmt::format(" > random_resized_crop {}", random_resized_crop->size_px);

@@ -38,6 +38,9 @@ constexpr std::size_t kMaxThreads = 1024;
 constexpr std::size_t kMaxPrefetch = 1024;
 constexpr std::size_t kMaxQueueDepth = 4096;
 
+// Samples that a reader knows ahead, about 200 bytes each.
+constexpr std::uint64_t kMaxHorizon = 65'536;
+
 constexpr std::uint64_t kMaxShuffleSamples = std::uint64_t{1} << 40;
 
 template <typename T>
@@ -45,19 +48,6 @@ void check_range(const char* name, T value, T lowest, T highest) {
   if (value >= lowest && value <= highest) return;
   throw Error(ErrorCode::kInvalidArgument,
               fmt::format("{} is {}; it must be from {} to {}", name, value, lowest, highest));
-}
-
-void check_options(const LoaderOptions& options) {
-  check_range<std::size_t>("batch_size", options.batch_size, 1, kMaxBatchSize);
-  check_range<std::size_t>("thread_count", options.thread_count, 0, kMaxThreads);
-  check_range<std::size_t>("prefetch_factor", options.prefetch_factor, 1, kMaxPrefetch);
-  check_range<std::size_t>("queue_depth", options.queue_depth, 1, kMaxQueueDepth);
-  check_range("error_budget_share", options.error_budget_share, 0.0, 1.0);
-  check_range("timeout_seconds", options.timeout_seconds, 0.0, 1e9);
-  check_range<std::uint64_t>("max_pixels", options.max_pixels, 1, std::uint64_t{1} << 40);
-  check_range<std::uint64_t>("shuffle_chunk", options.shuffle_chunk, 1, kMaxShuffleSamples);
-  check_range<std::uint64_t>("shuffle_window", options.shuffle_window, 1, kMaxShuffleSamples);
-  options.pipeline.check();
 }
 
 std::string describe_policy(const LoaderOptions& options) {
@@ -73,20 +63,41 @@ std::string describe_policy(const LoaderOptions& options) {
   return text;
 }
 
+/// A window shuffle with less memory than its window takes reads its chunks in pieces, and says so.
+void fit_window(Sizing& sizing) {
+  BufferShape& buffers = sizing.buffers;
+  const std::size_t base = 2 * buffers.reserved;
+  if (buffers.count <= base) return;
+  Plan& plan = sizing.plan;
+  const std::uint64_t needed =
+      plan.other_bytes + plan.decode_scratch_bytes + plan.batch_slot_bytes;
+  const std::uint64_t left =
+      plan.memory_limit_bytes > needed ? plan.memory_limit_bytes - needed : 0;
+  const auto fitting =
+      static_cast<std::size_t>(left / (sizing.reader_count * buffers.bytes));
+  if (fitting >= buffers.count) return;
+  plan.warnings.push_back(fmt::format(
+      "the shuffle window needs {} of read buffers and the memory limit leaves {}: chunks are read "
+      "in smaller pieces; use a smaller shuffle_window, or raise memory_limit",
+      human_bytes(sizing.reader_count * buffers.count * buffers.bytes), human_bytes(left)));
+  buffers.count = std::max(base, fitting);
+}
+
 void plan_memory(const LoaderOptions& options, const SlotShape& slot, Sizing& sizing) {
   Plan& plan = sizing.plan;
   plan.other_bytes = anonymous_memory_bytes();
-  plan.read_buffer_bytes = sizing.buffers.count * sizing.buffers.bytes;
   plan.decode_scratch_bytes = plan.decode_threads * kScratchBytesPerThread;
   sizing.planned_slots = options.prefetch_factor + kConsumerSlots;
   plan.batch_slot_bytes = sizing.planned_slots * slot.total_bytes;
-  plan.memory_bytes =
-      plan.other_bytes + plan.read_buffer_bytes + plan.decode_scratch_bytes + plan.batch_slot_bytes;
   plan.memory_limit_bytes = options.memory_limit_bytes;
   if (plan.memory_limit_bytes == 0) {
     plan.memory_limit_bytes =
         available_memory_bytes().value_or(2 * kFallbackMemoryBytes) / 2 + plan.other_bytes;
   }
+  fit_window(sizing);
+  plan.read_buffer_bytes = sizing.reader_count * sizing.buffers.count * sizing.buffers.bytes;
+  plan.memory_bytes =
+      plan.other_bytes + plan.read_buffer_bytes + plan.decode_scratch_bytes + plan.batch_slot_bytes;
   if (plan.memory_bytes > plan.memory_limit_bytes) {
     throw Error(ErrorCode::kInvalidArgument,
                 fmt::format("the plan needs {} and the memory limit is {} ({} batches of {} each, "
@@ -155,19 +166,44 @@ void plan_sets(const OpenedSets& opened, const order::SampleOrder& order, Plan& 
 
 }  // namespace
 
+void check_options(const LoaderOptions& options) {
+  check_range<std::size_t>("batch_size", options.batch_size, 1, kMaxBatchSize);
+  check_range<std::size_t>("thread_count", options.thread_count, 0, kMaxThreads);
+  check_range<std::size_t>("prefetch_factor", options.prefetch_factor, 1, kMaxPrefetch);
+  check_range<std::size_t>("queue_depth", options.queue_depth, 1, kMaxQueueDepth);
+  check_range("error_budget_share", options.error_budget_share, 0.0, 1.0);
+  check_range("timeout_seconds", options.timeout_seconds, 0.0, 1e9);
+  check_range<std::uint64_t>("max_pixels", options.max_pixels, 1, std::uint64_t{1} << 40);
+  check_range<std::uint64_t>("shuffle_chunk", options.shuffle_chunk, 1, kMaxShuffleSamples);
+  check_range<std::uint64_t>("shuffle_window", options.shuffle_window, 1, kMaxShuffleSamples);
+  options.pipeline.check();
+}
+
 std::size_t default_decode_threads(std::size_t usable_cores) noexcept {
   return usable_cores >= kCoresBeforeReserve ? usable_cores - kReservedCores
                                              : std::max<std::size_t>(1, usable_cores);
 }
 
 BufferShape plan_buffers(const LoaderOptions& options, std::size_t decode_threads,
-                         double mean_image_bytes) {
+                         double mean_image_bytes, bool holds_window) {
   // A buffer of twice the mean holds nearly every photo; the rest get memory of their own.
   constexpr double kMostInPool = 16 << 20;
-  const double wanted = std::min(2 * mean_image_bytes, kMostInPool);
+  // A chunk larger than this is read in pieces, which costs a disk nothing any more.
+  constexpr double kMostOfChunk = 4 << 20;
+  // Extents of a window that is ending are still held while the next one's are read.
+  constexpr double kWindowOverlap = 1.25;
   BufferShape shape;
+  double wanted = std::min(2 * mean_image_bytes, kMostInPool);
+  const double chunk_bytes = static_cast<double>(options.shuffle_chunk) * mean_image_bytes;
+  if (holds_window) wanted = std::max(wanted, std::min(1.1 * chunk_bytes, kMostOfChunk));
   shape.bytes = std::max(kDefaultBufferBytes, std::bit_ceil(static_cast<std::size_t>(wanted)));
   shape.count = std::max(kDefaultBufferCount, options.queue_depth + 2 * decode_threads);
+  shape.reserved = shape.count / 2;
+  if (holds_window) {
+    const double window = static_cast<double>(options.shuffle_window) * mean_image_bytes;
+    const double in_use = std::min(chunk_bytes, static_cast<double>(shape.bytes));
+    shape.count += static_cast<std::size_t>(kWindowOverlap * window / in_use);
+  }
   return shape;
 }
 
@@ -183,8 +219,8 @@ std::shared_ptr<const order::SampleOrder> make_order(const LoaderOptions& option
   return std::make_shared<const order::SampleOrder>(std::move(order));
 }
 
-Sizing make_sizing(const LoaderOptions& options, const OpenedSets& opened) {
-  check_options(options);
+Sizing make_sizing(const LoaderOptions& options, const OpenedSets& opened,
+                   std::size_t reader_count) {
   const formats::Dataset& dataset = *opened.dataset;
   Sizing sizing;
   sizing.order = make_order(options, opened, {});
@@ -201,13 +237,21 @@ Sizing make_sizing(const LoaderOptions& options, const OpenedSets& opened) {
   plan.decode_threads =
       options.thread_count > 0 ? options.thread_count : default_decode_threads(plan.usable_cores);
   plan.queue_depth = options.queue_depth;
+  plan.reader_threads = reader_count;
   plan.prefetch_factor = options.prefetch_factor;
   plan.on_error = describe_policy(options);
   plan.fingerprint = dataset.fingerprint();
   plan.warnings = dataset.warnings();
   plan.warnings.insert(plan.warnings.end(), opened.warnings.begin(), opened.warnings.end());
 
-  sizing.buffers = plan_buffers(options, plan.decode_threads, dataset.mean_image_bytes());
+  sizing.reader_count = reader_count;
+  const bool holds_window = sizing.order->options().shuffle.shuffle == Shuffle::kWindow &&
+                            dataset.mean_image_bytes() > 0;
+  sizing.buffers =
+      plan_buffers(options, plan.decode_threads, dataset.mean_image_bytes(), holds_window);
+  const std::uint64_t ahead = options.prefetch_factor * std::uint64_t{options.batch_size} +
+                              (holds_window ? options.shuffle_window : 0);
+  sizing.horizon = static_cast<std::size_t>(std::min<std::uint64_t>(ahead, kMaxHorizon));
   plan_memory(options, SlotShape(options.pipeline, options.batch_size), sizing);
   return sizing;
 }
@@ -281,8 +325,8 @@ std::string Plan::to_text() const {
   line("pipeline", pipeline);
   line("storage", backend_reason);
   line("threads",
-       fmt::format("1 I/O (queue depth {}), {} decode of {} usable cores, {} batches ahead",
-                   queue_depth, decode_threads, usable_cores, prefetch_factor));
+       fmt::format("{} I/O (queue depth {}), {} decode of {} usable cores, {} batches ahead",
+                   reader_threads, queue_depth, decode_threads, usable_cores, prefetch_factor));
   line("memory", fmt::format("{} = batches {} + read buffers {} + decode {} + process {}; limit {}",
                              human_bytes(memory_bytes), human_bytes(batch_slot_bytes),
                              human_bytes(read_buffer_bytes), human_bytes(decode_scratch_bytes),
@@ -318,6 +362,7 @@ std::string Plan::to_json() const {
       {"pipeline", pipeline},
       {"backend", backend},
       {"backend_reason", backend_reason},
+      {"reader_threads", reader_threads},
       {"usable_cores", usable_cores},
       {"decode_threads", decode_threads},
       {"queue_depth", queue_depth},

@@ -17,20 +17,24 @@ namespace feedrace::pipeline {
 /// less `kReservedCores`.
 std::size_t default_decode_threads(std::size_t usable_cores) noexcept;
 
-/// Number and size of the read buffers.
+/// Number and size of the read buffers of each reader.
 struct BufferShape {
   std::size_t count = 0;
   std::size_t bytes = 0;
+  std::size_t reserved = 0;  ///< Of `count`, those for samples that are due.
 };
 /// At least `kDefaultBufferCount` x `kDefaultBufferBytes`; larger where the mean image would fill
-/// more than half a buffer, more where queue and threads need more.
+/// more than half a buffer, more where queue and threads need more. A window shuffle over shards
+/// gets buffers of a chunk each, and as many more as hold a window.
 BufferShape plan_buffers(const LoaderOptions& options, std::size_t decode_threads,
-                         double mean_image_bytes);
+                         double mean_image_bytes, bool holds_window);
 
 /// What is fixed before the first read, besides the plan that the user sees.
 struct Sizing {
   Plan plan;
   BufferShape buffers;
+  std::size_t reader_count = 1;
+  std::size_t horizon = 1;  ///< See `Lookahead::Options`.
   std::shared_ptr<const order::SampleOrder> order;
   order::SplitOptions split;
   std::size_t planned_slots = 0;
@@ -38,10 +42,13 @@ struct Sizing {
   std::uint64_t max_sample_bytes = 0;  ///< A larger sample would break the memory limit.
 };
 
-/// Checks the options and makes the plan, but for the back end's lines. Throws Error
-/// kInvalidArgument: a value out of its range (names it, the range), no batch or an uneven one for
-/// some rank, a memory limit below the need.
-Sizing make_sizing(const LoaderOptions& options, const OpenedSets& opened);
+/// Throws Error kInvalidArgument: a value out of its range (names it, the range).
+void check_options(const LoaderOptions& options);
+
+/// Makes the plan, but for the back end's lines, of options that were checked. Throws Error
+/// kInvalidArgument: no batch or an uneven one for some rank, a memory limit below the need.
+Sizing make_sizing(const LoaderOptions& options, const OpenedSets& opened,
+                   std::size_t reader_count);
 
 /// The order of the options over opened sets; `origin` as `order::SetWalk` takes it.
 std::shared_ptr<const order::SampleOrder> make_order(const LoaderOptions& options,

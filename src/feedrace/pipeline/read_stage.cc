@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "feedrace/host/numa.h"
+
 namespace feedrace::pipeline {
 namespace {
 
@@ -15,6 +17,8 @@ namespace {
 constexpr std::uint64_t kMaxGapBytes = 16 << 10;
 // Completions taken from the back end at a time.
 constexpr std::size_t kHarvest = 32;
+// More bytes in flight only wait longer in the device's queue: 2 GB/s take 32 ms for them.
+constexpr std::uint64_t kMaxBytesInFlight = std::uint64_t{64} << 20;
 
 Failure too_large(std::uint64_t bytes, std::uint64_t limit) {
   return {
@@ -24,32 +28,40 @@ Failure too_large(std::uint64_t bytes, std::uint64_t limit) {
                   bytes, limit)};
 }
 
+std::size_t round_up(std::uint64_t bytes, std::uint64_t alignment) {
+  return static_cast<std::size_t>((bytes + alignment - 1) & ~(alignment - 1));
+}
+
+Wanted wanted_of(const Seat& seat) {
+  return {seat.ticket, seat.place.shard, seat.place.offset_bytes, seat.place.size_bytes};
+}
+
 }  // namespace
 
-ReadStage::ReadStage(const formats::Dataset& dataset, std::unique_ptr<storage::Backend> backend,
+ReadStage::ReadStage(const formats::Dataset& dataset, MakeBackend make_backend,
                      std::shared_ptr<BufferPool> buffers, Assembly& assembly,
                      BoundedQueue<DecodeTask>& output, ReadCounters& counters, StageClock& clock,
-                     const ReadOptions& options)
+                     storage::FallbackLog& fallbacks, ReadOptions options)
     : dataset_(dataset),
-      backend_(std::move(backend)),
+      make_backend_(std::move(make_backend)),
       buffers_(std::move(buffers)),
-      assembly_(assembly),
       output_(output),
       counters_(counters),
       clock_(clock),
-      options_(options),
-      files_(*backend_, FileCache::default_capacity()),
-      order_(std::make_shared<order::EpochOrder>(options.order, options.split, options.first_epoch,
-                                                 options.first_position)) {
-  const std::size_t depth =
-      std::max<std::size_t>(1, std::min(options.queue_depth, backend_->limits().max_in_flight));
-  slots_.resize(depth);
-  for (std::size_t i = depth; i > 0; --i) free_slots_.push_back(i - 1);
-}
+      fallbacks_(fallbacks),
+      options_(std::move(options)),
+      planner_({buffers_->buffer_bytes(), kMaxGapBytes}),
+      lookahead_(dataset, assembly, options_.order, [this](const Seat& seat) { notice(seat); }) {}
 
 ReadStage::~ReadStage() = default;
 
 void ReadStage::run(const std::stop_token& stop) {
+  // Where it can't be bound it runs elsewhere: slower, but nothing to stop for.
+  if (!options_.cpus.empty() && !host::bind_thread(options_.cpus)) {
+    fallbacks_.add("the reader could not be bound to the CPUs of its device's NUMA node; allow "
+                   "them (taskset, cpuset)");
+  }
+  open_backend();
   try {
     walk(stop);
   } catch (...) {
@@ -57,6 +69,31 @@ void ReadStage::run(const std::stop_token& stop) {
     throw;
   }
   settle();
+}
+
+/// In the reader's thread, so that a ring's memory lies on its node.
+void ReadStage::open_backend() {
+  auto backend = make_backend_();
+  // What can't be pinned is read into all the same.
+  const auto pinned = backend->register_memory(buffers_->memory().bytes());
+  if (!pinned) fallbacks_.add(pinned.error().message);
+  const std::size_t depth =
+      std::max<std::size_t>(1, std::min(options_.queue_depth, backend->limits().max_in_flight));
+  std::lock_guard lock(mutex_);
+  backend_ = std::move(backend);
+  files_.emplace(*backend_, FileCache::default_capacity());
+  slots_.resize(depth);
+  for (std::size_t i = depth; i > 0; --i) free_slots_.push_back(i - 1);
+}
+
+void ReadStage::interrupt() noexcept {
+  std::lock_guard lock(mutex_);
+  if (backend_) backend_->interrupt();
+}
+
+void ReadStage::notice(const Seat& seat) {
+  const bool is_range = seat.place.shard != formats::Place::kOwnFile;
+  if (is_range && seat.place.size_bytes <= buffers_->buffer_bytes()) planner_.add(wanted_of(seat));
 }
 
 void ReadStage::walk(const std::stop_token& stop) {
@@ -81,6 +118,7 @@ void ReadStage::settle() noexcept {
 /// be what makes room. False: the end.
 bool ReadStage::fill(const std::stop_token& stop) {
   while (!free_slots_.empty() && !stop.stop_requested()) {
+    if (!is_idle() && in_flight_bytes_ >= kMaxBytesInFlight) break;
     const bool may_wait = is_idle();
     const auto start = Clock::now();
     if (!held_read_) held_read_ = next_read(stop, may_wait);
@@ -98,99 +136,76 @@ bool ReadStage::fill(const std::stop_token& stop) {
   return !stop.stop_requested();
 }
 
-bool ReadStage::drain(const std::stop_token& stop) {
-  std::array<storage::Completion, kHarvest> done;
-  const auto start = Clock::now();
-  const std::size_t count = backend_->wait(done, 1);
-  clock_.add_busy(nanoseconds_since(start));
-  bool goes_on = true;  // Each one is taken back, also when an earlier one found the end.
-  for (std::size_t i = 0; i < count; ++i) goes_on = complete(done[i], stop) && goes_on;
-  return goes_on;
-}
-
-bool ReadStage::open_next_batch(const std::stop_token& stop, bool may_wait) {
-  if (number_ == order_->split().steps) {
-    order_ =
-        std::make_shared<order::EpochOrder>(options_.order, options_.split, order_->epoch() + 1);
-    number_ = 0;
-  }
-  batch_ = may_wait ? assembly_.open(order_, number_, stop) : assembly_.try_open(order_, number_);
-  if (!batch_) return false;
-  ++number_;
-  index_ = 0;
-  return true;
-}
-
-std::optional<ReadStage::Seat> ReadStage::next_seat(const std::stop_token& stop, bool may_wait) {
-  if (held_seat_) return std::exchange(held_seat_, std::nullopt);
-  if (!batch_ && !open_next_batch(stop, may_wait)) return std::nullopt;
-  const order::Pick pick = batch_->order->pick(batch_->number, index_);
-  Seat seat{batch_, index_, pick, dataset_.place(pick.sample)};
-  if (++index_ == batch_->size) batch_.reset();
-  return seat;
-}
-
 std::optional<ReadStage::Read> ReadStage::next_read(const std::stop_token& stop, bool may_wait) {
   if (!retries_.empty()) {
     Read read = std::move(retries_.front());
     retries_.pop_front();
     return read;
   }
-  while (auto seat = next_seat(stop, may_wait)) {
-    if (auto read = read_of(std::move(*seat))) {
-      join_neighbours(*read);
-      return read;
+  if (!apart_.empty()) {
+    const std::uint64_t ticket = apart_.front();
+    apart_.pop_front();
+    return read_of(lookahead_.seat(ticket));
+  }
+  while (Seat* seat = lookahead_.next_due(stop, may_wait)) {
+    if (seat->held.extent) {
+      const HeldBytes held = std::exchange(seat->held, {});
+      if (!deliver_held(*seat, held)) break;
+      continue;
     }
+    if (seat->is_read) continue;  // Delivered when its read comes.
+    if (auto read = read_of(*seat)) return read;
     if (stop.stop_requested()) break;  // The failure could not be handed on.
   }
   return std::nullopt;
 }
 
-/// The read of one sample; nothing when its shard can't be opened, which is handed on as a failure.
-std::optional<ReadStage::Read> ReadStage::read_of(Seat seat) {
+/// The read of a seat that is due, with what rides along; nothing when it failed before it began,
+/// which is handed on.
+std::optional<ReadStage::Read> ReadStage::read_of(Seat& seat) {
+  return seat.place.shard == formats::Place::kOwnFile ? read_of_file(seat) : read_of_range(seat);
+}
+
+std::optional<ReadStage::Read> ReadStage::read_of_file(Seat& seat) {
   Read read;
-  const formats::Place place = seat.place;
-  if (place.shard == formats::Place::kOwnFile) {
-    read.path = dataset_.path(seat.pick.sample);
-    read.size_bytes = buffers_->buffer_bytes();
-    read.seats.push_back(std::move(seat));
-    return read;
-  }
-  read.seats.push_back(std::move(seat));
-  if (place.size_bytes > options_.max_sample_bytes) {
-    fail(std::move(read), too_large(place.size_bytes, options_.max_sample_bytes));
-    return std::nullopt;
-  }
-  auto file = files_.open(dataset_.shards()[place.shard]);
-  if (!file) {
-    fail(std::move(read), file.error());
-    return std::nullopt;
-  }
-  read.file = *file;
-  read.offset_bytes = place.offset_bytes;
-  read.size_bytes = place.size_bytes;
+  read.path = dataset_.path(seat.pick.sample);
+  read.size_bytes = buffers_->buffer_bytes();
+  read.tickets = {seat.ticket};
+  read.sample = seat.pick.sample;
+  seat.is_read = true;
   return read;
 }
 
-/// Lets the samples that follow in the order ride along while they lie behind each other in the
-/// same shard and one buffer holds them all.
-void ReadStage::join_neighbours(Read& read) {
-  while (read.file && batch_ && !held_seat_) {
-    auto seat = next_seat({}, /*may_wait=*/false);
-    if (!seat) return;
-    const formats::Place& place = seat->place;
-    const std::uint64_t end = read.offset_bytes + read.size_bytes;
-    const bool joins =
-        place.shard == read.seats.front().place.shard && place.offset_bytes >= end &&
-        place.offset_bytes - end <= kMaxGapBytes && place.size_bytes <= buffers_->buffer_bytes() &&
-        place.offset_bytes + place.size_bytes - read.offset_bytes <= buffers_->buffer_bytes();
-    if (!joins) {
-      held_seat_ = std::move(seat);
-      return;
-    }
-    read.size_bytes = place.offset_bytes + place.size_bytes - read.offset_bytes;
-    read.seats.push_back(std::move(*seat));
+std::optional<ReadStage::Read> ReadStage::read_of_range(Seat& seat) {
+  const formats::Place& place = seat.place;
+  const bool is_planned = place.size_bytes <= buffers_->buffer_bytes() && !seat.is_alone;
+  auto file = files_->open(dataset_.shards()[place.shard]);
+  const bool is_too_large = place.size_bytes > options_.max_sample_bytes;
+  if (is_too_large || !file) {
+    if (is_planned) planner_.remove(wanted_of(seat));
+    fail(seat, is_too_large ? too_large(place.size_bytes, options_.max_sample_bytes)
+                            : file.error());
+    return std::nullopt;
   }
+  Read read;
+  read.file = *file;
+  read.sample = seat.pick.sample;
+  const std::uint64_t alignment = read.file->alignment_bytes();
+  if (is_planned) {
+    const bool may_hold = buffers_->free_count() > options_.reserved_buffers;
+    const std::uint64_t last = may_hold ? ~std::uint64_t{0} : lookahead_.due_end() - 1;
+    PlannedExtent extent = planner_.take(wanted_of(seat), last, alignment);
+    read.tickets = std::move(extent.tickets);
+    read.offset_bytes = extent.begin_bytes;
+    read.size_bytes = static_cast<std::size_t>(extent.end_bytes - extent.begin_bytes);
+  } else {
+    read.tickets = {seat.ticket};
+    read.offset_bytes = place.offset_bytes & ~(alignment - 1);
+    read.size_bytes =
+        round_up(place.offset_bytes + place.size_bytes - read.offset_bytes, alignment);
+  }
+  for (const std::uint64_t ticket : read.tickets) lookahead_.seat(ticket).is_read = true;
+  return read;
 }
 
 bool ReadStage::take_buffer(Read& read, const std::stop_token& stop, bool may_wait) {
@@ -219,6 +234,17 @@ void ReadStage::place_in_flight(Read read) {
   request.user_data = slot;
   requests_.push_back(request);
   ++in_flight_count_;
+  in_flight_bytes_ += placed.size_bytes;
+}
+
+bool ReadStage::drain(const std::stop_token& stop) {
+  std::array<storage::Completion, kHarvest> done;
+  const auto start = Clock::now();
+  const std::size_t count = backend_->wait(done, 1);
+  clock_.add_busy(nanoseconds_since(start));
+  bool goes_on = true;  // Each one is taken back, also when an earlier one found the end.
+  for (std::size_t i = 0; i < count; ++i) goes_on = complete(done[i], stop) && goes_on;
+  return goes_on;
 }
 
 bool ReadStage::complete(storage::Completion& completion, const std::stop_token& stop) {
@@ -229,82 +255,91 @@ bool ReadStage::complete(storage::Completion& completion, const std::stop_token&
     read = std::move(*slot);
     slot.reset();
     --in_flight_count_;
+    in_flight_bytes_ -= read.size_bytes;
     free_slots_.push_back(static_cast<std::size_t>(completion.user_data));
   }
   if (stop.stop_requested()) return false;
   counters_.record(completion);
   if (!completion.bytes_read) {
-    if (read.seats.size() > 1) {
-      split(std::move(read));  // One of them is to blame; the others are to be delivered.
-      return true;
+    if (read.tickets.size() == 1) {
+      return fail(lookahead_.seat(read.tickets[0]), completion.bytes_read.error());
     }
-    return fail(std::move(read), completion.bytes_read.error());
+    read_apart(read);  // One of them is to blame; the others are to be delivered.
+    return true;
   }
   const std::size_t bytes_read = *completion.bytes_read;
-  if (!read.file && bytes_read == read.size_bytes) {
-    return read_again_whole(std::move(read));
-  }
-  return deliver(std::move(read), bytes_read);
+  if (read.file && read.path.empty()) return deliver_range(std::move(read), bytes_read);
+  if (!read.file && bytes_read == read.size_bytes) return read_again_whole(std::move(read));
+  return deliver_file(std::move(read), bytes_read);
 }
 
 /// A file that fills its buffer may go on behind it: ask for its size and read it in one piece.
 bool ReadStage::read_again_whole(Read read) {
+  Seat& seat = lookahead_.seat(read.tickets[0]);
   auto opened = backend_->open(read.path);
-  if (!opened) return fail(std::move(read), opened.error());
+  if (!opened) return fail(seat, opened.error());
   read.file = std::move(*opened);
   const std::uint64_t size = std::max<std::uint64_t>(1, read.file->size_bytes());
   if (size > options_.max_sample_bytes) {
-    return fail(std::move(read), too_large(size, options_.max_sample_bytes));
+    return fail(seat, too_large(size, options_.max_sample_bytes));
   }
-  read.size_bytes = static_cast<std::size_t>(size);
+  read.size_bytes = round_up(size, read.file->alignment_bytes());
   read.lease.release();
   retries_.push_back(std::move(read));
   return true;
 }
 
-void ReadStage::split(Read read) {
-  for (Seat& seat : read.seats) {
-    Read alone;
-    alone.file = read.file;
-    alone.offset_bytes = seat.place.offset_bytes;
-    alone.size_bytes = static_cast<std::size_t>(seat.place.size_bytes);
-    alone.seats.push_back(std::move(seat));
-    retries_.push_back(std::move(alone));
+/// Those that are due at once, the others when they are.
+void ReadStage::read_apart(const Read& read) {
+  for (const std::uint64_t ticket : read.tickets) {
+    Seat& seat = lookahead_.seat(ticket);
+    seat.is_alone = true;
+    seat.is_read = false;
+    if (seat.batch) apart_.push_back(ticket);
   }
 }
 
-bool ReadStage::deliver(Read read, std::size_t bytes_read) {
-  const bool is_whole_file = read.seats.front().place.shard == formats::Place::kOwnFile;
+bool ReadStage::deliver_file(Read read, std::size_t bytes_read) {
+  Seat& seat = lookahead_.seat(read.tickets[0]);
+  const auto memory = std::make_shared<const BufferPool::Lease>(std::move(read.lease));
+  return push(seat, {seat.batch, seat.index, seat.pick, memory,
+                     std::span<const std::byte>(memory->bytes()).first(bytes_read), {}});
+}
+
+bool ReadStage::deliver_range(Read read, std::size_t bytes_read) {
   const auto extent = std::make_shared<const BufferPool::Lease>(std::move(read.lease));
-  for (Seat& seat : read.seats) {
-    DecodeTask task{std::move(seat.batch), seat.index, seat.pick, extent, {}, {}};
-    const std::size_t begin =
-        is_whole_file ? 0 : static_cast<std::size_t>(seat.place.offset_bytes - read.offset_bytes);
-    const std::size_t size =
-        is_whole_file ? bytes_read : static_cast<std::size_t>(seat.place.size_bytes);
-    if (begin + size <= bytes_read) {
-      task.encoded = std::span<const std::byte>(extent->bytes()).subspan(begin, size);
-    } else {
-      task.failure = Failure{
-          ErrorCode::kCorruptData,
-          fmt::format("the shard ends {} bytes into the sample; it is shorter than its index "
-                      "says: copy it again or rebuild the index",
-                      bytes_read > begin ? bytes_read - begin : 0)};
+  for (const std::uint64_t ticket : read.tickets) {
+    Seat& seat = lookahead_.seat(ticket);
+    const HeldBytes bytes{extent, read.offset_bytes, bytes_read};
+    if (!seat.batch) {
+      seat.held = bytes;
+    } else if (!deliver_held(seat, bytes)) {
+      return false;
     }
-    if (!push(std::move(task))) return false;
   }
   return true;
 }
 
-bool ReadStage::fail(Read read, const Failure& failure) {
-  for (Seat& seat : read.seats) {
-    DecodeTask task{std::move(seat.batch), seat.index, seat.pick, {}, {}, failure};
-    if (!push(std::move(task))) return false;
+bool ReadStage::deliver_held(Seat& seat, const HeldBytes& held) {
+  const auto begin = static_cast<std::size_t>(seat.place.offset_bytes - held.begin_bytes);
+  const auto size = static_cast<std::size_t>(seat.place.size_bytes);
+  if (begin + size > held.bytes_read) {
+    return fail(seat, {ErrorCode::kCorruptData,
+                       fmt::format("the shard ends {} bytes into the sample; it is shorter than "
+                                   "its index says: copy it again or rebuild the index",
+                                   held.bytes_read > begin ? held.bytes_read - begin : 0)});
   }
-  return true;
+  const std::span<const std::byte> bytes = held.extent->bytes();
+  return push(seat, {seat.batch, seat.index, seat.pick, held.extent, bytes.subspan(begin, size), {}});
 }
 
-bool ReadStage::push(DecodeTask task) {
+bool ReadStage::fail(Seat& seat, const Failure& failure) {
+  return push(seat, {seat.batch, seat.index, seat.pick, {}, {}, failure});
+}
+
+/// The seat is served by it.
+bool ReadStage::push(Seat& seat, DecodeTask task) {
+  lookahead_.finish(seat.ticket);
   const auto start = Clock::now();
   const bool taken = output_.push(std::move(task));
   clock_.add_wait(nanoseconds_since(start));
@@ -319,7 +354,7 @@ std::vector<ReadStage::Waiting> ReadStage::in_flight() const {
     for (const std::optional<Read>& read : slots_) {
       if (!read) continue;
       const double seconds = static_cast<double>(nanoseconds_since(read->started)) * 1e-9;
-      waiting.push_back({read->seats.front().pick.sample, seconds});
+      waiting.push_back({read->sample, seconds});
     }
   }
   std::sort(waiting.begin(), waiting.end(),

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -16,11 +17,13 @@
 #include "feedrace/core/bounded_queue.h"
 #include "feedrace/core/buffer_pool.h"
 #include "feedrace/format.h"
-#include "feedrace/order/epoch_order.h"
 #include "feedrace/pipeline/assembly.h"
+#include "feedrace/pipeline/extent_planner.h"
 #include "feedrace/pipeline/file_cache.h"
+#include "feedrace/pipeline/lookahead.h"
 #include "feedrace/pipeline/read_counters.h"
 #include "feedrace/pipeline/stage_clock.h"
+#include "feedrace/storage/fallback_log.h"
 
 namespace feedrace::pipeline {
 
@@ -29,36 +32,41 @@ struct DecodeTask {
   std::shared_ptr<PendingBatch> batch;
   std::size_t index = 0;  ///< Place in the batch.
   order::Pick pick;
-  Extent extent;  ///< Keeps `encoded` alive.
+  std::shared_ptr<const void> memory;  ///< Keeps `encoded` alive.
   std::span<const std::byte> encoded;
   std::optional<Failure> failure;  ///< Set instead of `encoded` when the read failed.
 };
 
 struct ReadOptions {
+  Lookahead::Options order;
   std::size_t queue_depth = 0;
-  std::shared_ptr<const order::SampleOrder> order;
-  order::SplitOptions split;
-  std::uint64_t first_epoch = 0;
-  std::uint64_t first_position = 0;    ///< In the first epoch.
   std::uint64_t max_sample_bytes = 0;  ///< A larger sample is a bad one: it would break the limit.
+  /// Buffers that are never given to bytes of samples that are not due yet, so that those that are
+  /// due always find one.
+  std::size_t reserved_buffers = 0;
+  std::vector<std::size_t> cpus;  ///< To run on; empty: anywhere.
 };
 
-/// The I/O stage: one thread that walks the order, epoch after epoch, and keeps `queue_depth` reads
-/// in flight. It hands each sample to the decode queue as its bytes arrive. Samples that lie side
-/// by side in a shard and follow each other in the order share one read.
+/// The I/O stage of one device: a thread that walks the order, epoch after epoch, and keeps
+/// `queue_depth` reads in flight. It hands each sample to the decode queue as its bytes arrive.
+/// Samples that lie side by side in a shard and are due soon share one read.
 ///
 /// `run()` belongs to one thread; `interrupt()` and `in_flight()` may be called from any.
 class ReadStage {
  public:
-  ReadStage(const formats::Dataset& dataset, std::unique_ptr<storage::Backend> backend,
+  /// Called once, in the reader's thread.
+  using MakeBackend = std::function<std::unique_ptr<storage::Backend>()>;
+
+  ReadStage(const formats::Dataset& dataset, MakeBackend make_backend,
             std::shared_ptr<BufferPool> buffers, Assembly& assembly,
             BoundedQueue<DecodeTask>& output, ReadCounters& counters, StageClock& clock,
-            const ReadOptions& options);
+            storage::FallbackLog& fallbacks, ReadOptions options);
   ~ReadStage();
 
-  /// Returns when `stop` is requested. Throws only on defects (no memory).
+  /// Returns when `stop` is requested. Throws what making a back end throws, else only on defects
+  /// (no memory).
   void run(const std::stop_token& stop);
-  void interrupt() noexcept { backend_->interrupt(); }
+  void interrupt() noexcept;
 
   struct Waiting {
     std::uint64_t sample = 0;
@@ -68,16 +76,10 @@ class ReadStage {
   std::vector<Waiting> in_flight() const;
 
  private:
-  /// A sample's place in its batch.
-  struct Seat {
-    std::shared_ptr<PendingBatch> batch;
-    std::size_t index = 0;
-    order::Pick pick;
-    formats::Place place;
-  };
   /// One read: of one or several samples, not submitted yet or in flight.
   struct Read {
-    std::vector<Seat> seats;
+    std::vector<std::uint64_t> tickets;   ///< The first one is due.
+    std::uint64_t sample = 0;             ///< Of the first one.
     std::string path;                     ///< Of a whole-file read.
     std::shared_ptr<storage::File> file;  ///< Of a range read.
     std::uint64_t offset_bytes = 0;
@@ -87,48 +89,54 @@ class ReadStage {
   };
 
   bool is_idle() const noexcept { return in_flight_count_ == 0; }
+  void open_backend();
+  void notice(const Seat& seat);
   void walk(const std::stop_token& stop);
   void settle() noexcept;
+
+  // Choosing what to read.
   bool fill(const std::stop_token& stop);
-  bool drain(const std::stop_token& stop);
-  std::optional<Seat> next_seat(const std::stop_token& stop, bool may_wait);
-  bool open_next_batch(const std::stop_token& stop, bool may_wait);
   std::optional<Read> next_read(const std::stop_token& stop, bool may_wait);
-  std::optional<Read> read_of(Seat seat);
-  void join_neighbours(Read& read);
+  std::optional<Read> read_of(Seat& seat);
+  std::optional<Read> read_of_file(Seat& seat);
+  std::optional<Read> read_of_range(Seat& seat);
   bool take_buffer(Read& read, const std::stop_token& stop, bool may_wait);
   void place_in_flight(Read read);
+
+  // Handing on what has come.
+  bool drain(const std::stop_token& stop);
   bool complete(storage::Completion& completion, const std::stop_token& stop);
   bool read_again_whole(Read read);
-  void split(Read read);
-  bool deliver(Read read, std::size_t bytes_read);
-  bool fail(Read read, const Failure& failure);
-  bool push(DecodeTask task);
+  void read_apart(const Read& read);
+  bool deliver_file(Read read, std::size_t bytes_read);
+  bool deliver_range(Read read, std::size_t bytes_read);
+  bool deliver_held(Seat& seat, const HeldBytes& held);
+  bool fail(Seat& seat, const Failure& failure);
+  bool push(Seat& seat, DecodeTask task);
 
   const formats::Dataset& dataset_;
-  const std::unique_ptr<storage::Backend> backend_;
+  const MakeBackend make_backend_;
   const std::shared_ptr<BufferPool> buffers_;
-  Assembly& assembly_;
   BoundedQueue<DecodeTask>& output_;
   ReadCounters& counters_;
   StageClock& clock_;
+  storage::FallbackLog& fallbacks_;
   const ReadOptions options_;
-  FileCache files_;
+  ExtentPlanner planner_;
+  Lookahead lookahead_;
 
-  // Where the walk stands.
-  std::shared_ptr<const order::EpochOrder> order_;
-  std::uint64_t number_ = 0;             // Of the next batch to open.
-  std::shared_ptr<PendingBatch> batch_;  // The one whose places are being given out.
-  std::size_t index_ = 0;
-  std::optional<Seat> held_seat_;  // Given out but not read: it did not join its neighbour.
-  std::optional<Read> held_read_;  // Waits for a buffer.
-  std::deque<Read> retries_;       // Reads that must be made again, alone or larger.
+  std::unique_ptr<storage::Backend> backend_;  // Set under mutex_.
+  std::optional<FileCache> files_;
+  std::optional<Read> held_read_;        // Waits for a buffer.
+  std::deque<Read> retries_;             // Reads that must be made again, larger.
+  std::deque<std::uint64_t> apart_;      // Tickets, due, that are to be read alone.
 
   mutable std::mutex mutex_;
   std::vector<std::optional<Read>> slots_;  // Guarded by mutex_. By `user_data` of the request.
   std::vector<std::size_t> free_slots_;
   std::vector<storage::ReadRequest> requests_;  // Placed in flight, to be submitted together.
   std::size_t in_flight_count_ = 0;
+  std::uint64_t in_flight_bytes_ = 0;
 };
 
 }  // namespace feedrace::pipeline

@@ -11,36 +11,20 @@
 #include "feedrace/error.h"
 
 namespace feedrace::pipeline {
-namespace {
 
-/// Pins the read buffers once. What can't be pinned is read into all the same, and said.
-std::unique_ptr<storage::Backend> with_memory(std::unique_ptr<storage::Backend> backend,
-                                              const BufferPool& buffers, SentenceLog& fallbacks) {
-  const auto pinned = backend->register_memory(buffers.memory().bytes());
-  if (!pinned) fallbacks.add(pinned.error().message);
-  return backend;
-}
-
-}  // namespace
-
-Run::Run(const RunParts& parts, std::unique_ptr<storage::Backend> backend, std::uint64_t epoch,
-         std::uint64_t position)
+Run::Run(const RunParts& parts, std::uint64_t epoch, std::uint64_t position)
     : parts_(parts),
       // Every task holds a read buffer, so the pool bounds the queue; the queue itself only has to
       // be long enough never to be the tighter bound.
-      queue_(parts.queue_depth + parts.decode_threads + kDefaultBufferCount),
+      queue_(parts.queue_depth * parts.readers.size() + parts.decode_threads + kDefaultBufferCount),
       assembly_(parts.slots, parts.window),
       decode_shared_{
           parts.dataset,          parts.pipeline,     parts.order->options().shuffle.seed,
           parts.limits,           parts.on_error,     assembly_,
           parts.quarantine,       parts.make_backend, parts.read_counters,
-          parts.max_sample_bytes, parts.decode_clock},
-      reader_(
-          parts.dataset, with_memory(std::move(backend), *parts.buffers, parts.fallbacks),
-          parts.buffers, assembly_, queue_, parts.read_counters, parts.io_clock,
-          {parts.queue_depth, parts.order, parts.split, epoch, position, parts.max_sample_bytes}) {
+          parts.max_sample_bytes, parts.decode_clock} {
+  for (std::size_t i = 0; i < parts.readers.size(); ++i) add_reader(i, epoch, position);
   shutdown_.on_cancel([this] { queue_.cancel(); });
-  shutdown_.on_cancel([this] { reader_.interrupt(); });
   for (std::size_t i = 0; i < parts.decode_threads; ++i) {
     decoders_.push_back(std::make_unique<DecodeThread>(decode_shared_));
     shutdown_.on_cancel([worker = decoders_.back().get()] { worker->cancel(); });
@@ -56,7 +40,9 @@ Run::Run(const RunParts& parts, std::unique_ptr<storage::Backend> backend, std::
     };
   };
   try {
-    threads_.emplace_back(guarded([this] { reader_.run(shutdown_.token()); }));
+    for (const auto& reader : readers_) {
+      threads_.emplace_back(guarded([this, each = reader.get()] { each->run(shutdown_.token()); }));
+    }
     for (const auto& decoder : decoders_) {
       threads_.emplace_back(guarded([this, worker = decoder.get()] { worker->run(queue_); }));
     }
@@ -66,8 +52,30 @@ Run::Run(const RunParts& parts, std::unique_ptr<storage::Backend> backend, std::
     throw Error(ErrorCode::kIo,
                 fmt::format("thread {} of {} could not be started ({}); use fewer threads or raise "
                             "the limit on processes (ulimit -u)",
-                            threads_.size() + 1, parts.decode_threads + 1, error.what()));
+                            threads_.size() + 1, parts.decode_threads + readers_.size(), error.what()));
   }
+}
+
+void Run::add_reader(std::size_t number, std::uint64_t epoch, std::uint64_t position) {
+  const ReaderParts& own = parts_.readers[number];
+  ReadOptions options;
+  options.order = {parts_.order, parts_.split, epoch, position, parts_.horizon, {}};
+  if (parts_.readers.size() > 1) {
+    // Samples of no shard are read by the first.
+    options.order.is_mine = [this, number](std::uint64_t sample) {
+      const std::uint32_t shard = parts_.dataset.place(sample).shard;
+      const bool is_known = shard < parts_.reader_of_shard.size();
+      return number == (is_known ? parts_.reader_of_shard[shard] : 0);
+    };
+  }
+  options.queue_depth = parts_.queue_depth;
+  options.max_sample_bytes = parts_.max_sample_bytes;
+  options.reserved_buffers = own.reserved_buffers;
+  options.cpus = own.cpus;
+  readers_.push_back(std::make_unique<ReadStage>(
+      parts_.dataset, own.make_backend, own.buffers, assembly_, queue_, parts_.read_counters,
+      parts_.io_clock, parts_.fallbacks, std::move(options)));
+  shutdown_.on_cancel([reader = readers_.back().get()] { reader->interrupt(); });
 }
 
 Run::~Run() {
@@ -86,7 +94,11 @@ bool Run::is_starved() const {
 }
 
 std::string Run::describe_waiting() const {
-  const std::vector<ReadStage::Waiting> reads = reader_.in_flight();
+  std::vector<ReadStage::Waiting> reads;
+  for (const auto& reader : readers_) {
+    const auto own = reader->in_flight();
+    reads.insert(reads.end(), own.begin(), own.end());
+  }
   std::vector<ReadStage::Waiting> pictures;
   for (const auto& decoder : decoders_) {
     if (const auto waiting = decoder->in_work()) pictures.push_back(*waiting);

@@ -16,6 +16,14 @@
 
 namespace feedrace::pipeline {
 
+/// A device and what its reader needs.
+struct ReaderParts {
+  ReadStage::MakeBackend make_backend;
+  std::shared_ptr<BufferPool> buffers;
+  std::size_t reserved_buffers = 0;
+  std::vector<std::size_t> cpus;
+};
+
 /// What a run works with; all of it outlives the run.
 struct RunParts {
   const formats::Dataset& dataset;
@@ -28,23 +36,24 @@ struct RunParts {
   std::size_t decode_threads = 0;
   std::size_t window = 0;
   std::uint64_t max_sample_bytes = 0;
-  std::shared_ptr<BufferPool> buffers;
+  std::size_t horizon = 1;  ///< See `Lookahead::Options`.
+  std::vector<ReaderParts> readers;
+  std::vector<std::uint32_t> reader_of_shard;  ///< Empty: all are of the first.
   std::shared_ptr<SlotPool> slots;
-  SingleReader::Factory make_backend;
+  SingleReader::Factory make_backend;  ///< For stand-ins.
   Quarantine& quarantine;
-  SentenceLog& fallbacks;
+  storage::FallbackLog& fallbacks;
   ReadCounters& read_counters;
   StageClock& io_clock;
   StageClock& decode_clock;
 };
 
-/// The threads of a loader from one start to one end: a reader and the decode threads. The shutdown
+/// The threads of a loader from one start to one end: a reader a device, and the decode threads. The shutdown
 /// specification in ARCHITECTURE.md says who ends when.
 class Run {
  public:
   /// Starts the threads at a position of an epoch. Throws Error kIo when no thread can be had.
-  Run(const RunParts& parts, std::unique_ptr<storage::Backend> backend, std::uint64_t epoch,
-      std::uint64_t position);
+  Run(const RunParts& parts, std::uint64_t epoch, std::uint64_t position);
   /// Cancels and joins.
   ~Run();
   Run(const Run&) = delete;
@@ -62,6 +71,7 @@ class Run {
   std::string describe_waiting() const;
 
  private:
+  void add_reader(std::size_t number, std::uint64_t epoch, std::uint64_t position);
   void join() noexcept;
 
   const RunParts& parts_;
@@ -69,7 +79,7 @@ class Run {
   BoundedQueue<DecodeTask> queue_;
   Assembly assembly_;
   DecodeShared decode_shared_;
-  ReadStage reader_;
+  std::vector<std::unique_ptr<ReadStage>> readers_;
   std::vector<std::unique_ptr<DecodeThread>> decoders_;
   std::vector<std::thread> threads_;
 };

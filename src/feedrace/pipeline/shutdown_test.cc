@@ -75,7 +75,7 @@ void spoil(const testing::TempDir& dir, int i) {
 
 std::function<std::unique_ptr<storage::Backend>()> faulty(testing::FaultPlan plan) {
   return [plan] {
-    return std::make_unique<testing::FaultyBackend>(storage::make_backend("buffered").backend,
+    return std::make_unique<testing::FaultyBackend>(storage::simple_backend(32),
                                                     plan);
   };
 }
@@ -87,9 +87,11 @@ TEST(Shutdown, EndOfDataLeavesTheThreadsToTheNextEpochAndTheDestructorEndsThem) 
     LoaderOptions options = small_options(write_folder(dir, 24));
     options.backend = "buffered";
     Loader loader(options);
-    EXPECT_TRUE(thread_count_becomes(before + 8));  // The back end's own; none of the loader's yet.
+    EXPECT_TRUE(thread_count_becomes(before));  // None before the first batch is asked for.
     EXPECT_THAT(load_epoch(loader), SizeIs(3));
     EXPECT_THAT(load_epoch(loader), SizeIs(3));
+    // The reader, the 8 of its back end, the decode threads.
+    EXPECT_TRUE(thread_count_becomes(before + 9 + loader.plan().decode_threads));
   }
   EXPECT_TRUE(thread_count_becomes(before));
 }
@@ -360,7 +362,7 @@ TEST(Shutdown, SlowStorageIsWaitedFor) {
   Loader fast(options);
   const auto expected = load_epoch(fast);
   options.backend_factory = [] {
-    return std::make_unique<testing::SlowBackend>(storage::make_backend("buffered").backend,
+    return std::make_unique<testing::SlowBackend>(storage::simple_backend(32),
                                                   testing::Latency{1'000'000, 20'000'000, 5});
   };
   Loader slow(options);

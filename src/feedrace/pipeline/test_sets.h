@@ -13,7 +13,7 @@
 #include <fmt/format.h>
 
 #include "feedrace/loader.h"
-#include "feedrace/storage/registry.h"
+#include "feedrace/storage/backends.h"
 #include "feedrace/testing/images.h"
 #include "feedrace/testing/temp_dir.h"
 

@@ -12,7 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "feedrace/core/buffer_pool.h"
-#include "feedrace/storage/buffered_backend.h"
+#include "feedrace/storage/thread_backend.h"
 #include "feedrace/storage/test_support.h"
 #include "feedrace/storage/uring_backend.h"
 #include "feedrace/testing/faulty_backend.h"
@@ -32,16 +32,34 @@ struct Variant {
   friend void PrintTo(const Variant& variant, std::ostream* out) { *out << variant.name; }
 };
 
-inline std::unique_ptr<Backend> make_buffered(std::size_t queue_depth) {
-  return std::make_unique<BufferedBackend>(queue_depth);
+template <Access kAccess>
+std::unique_ptr<Backend> make_threads(std::size_t queue_depth) {
+  return std::make_unique<ThreadBackend>(queue_depth, 0, AccessOptions{kAccess, false, nullptr});
 }
 
-template <WholeFiles kWholeFiles, bool kDefer>
+template <WholeFiles kWholeFiles, bool kDefer, Access kAccess = Access::kPageCache>
 std::unique_ptr<Backend> make_uring(std::size_t queue_depth) {
-  auto made = UringBackend::create({queue_depth, kWholeFiles, kDefer});
+  UringOptions options;
+  options.queue_depth = queue_depth;
+  options.whole_files = kWholeFiles;
+  options.ring.defer_taskrun = kDefer;
+  options.access.wanted = kAccess;
+  auto made = UringBackend::create(options);
   if (!made) return nullptr;
   EXPECT_EQ((*made)->chains(), kWholeFiles == WholeFiles::kChain);
   return *std::move(made);
+}
+
+template <bool kSqpoll, bool kIopoll, bool kFixedFiles>
+std::unique_ptr<Backend> make_special(std::size_t queue_depth) {
+  UringOptions options;
+  options.queue_depth = queue_depth;
+  options.ring.sqpoll = kSqpoll;
+  options.ring.iopoll = kIopoll;
+  options.fixed_files = kFixedFiles;
+  options.access.wanted = Access::kDirect;
+  auto made = UringBackend::create(options);
+  return made ? *std::move(made) : nullptr;
 }
 
 inline std::unique_ptr<Backend> make_null(std::size_t queue_depth) {
@@ -49,25 +67,35 @@ inline std::unique_ptr<Backend> make_null(std::size_t queue_depth) {
 }
 
 inline std::unique_ptr<Backend> make_slow(std::size_t queue_depth) {
-  return std::make_unique<testing::SlowBackend>(make_buffered(queue_depth),
+  return std::make_unique<testing::SlowBackend>(make_threads<Access::kPageCache>(queue_depth),
                                                 testing::Latency{0, 20'000, 1});
 }
 
 inline std::unique_ptr<Backend> make_faultless(std::size_t queue_depth) {
-  return std::make_unique<testing::FaultyBackend>(make_buffered(queue_depth), testing::FaultPlan{});
+  return std::make_unique<testing::FaultyBackend>(make_threads<Access::kPageCache>(queue_depth), testing::FaultPlan{});
 }
 
 inline std::unique_ptr<Backend> make_late(std::size_t queue_depth) {
   testing::FaultPlan plan;
   plan.late_share = 0.3;
-  return std::make_unique<testing::FaultyBackend>(make_buffered(queue_depth), plan);
+  return std::make_unique<testing::FaultyBackend>(make_threads<Access::kPageCache>(queue_depth), plan);
 }
 
 inline const Variant kVariants[] = {
-    {"Buffered", make_buffered},
+    {"Buffered", make_threads<Access::kPageCache>},
+    {"Uncached", make_threads<Access::kUncached>},
+    {"Direct", make_threads<Access::kDirect>},
     {"UringChain", make_uring<WholeFiles::kChain, true>},
     {"UringChainRegistered", make_uring<WholeFiles::kChain, true>, true},
     {"UringChainPlainRing", make_uring<WholeFiles::kChain, false>},
+    {"UringUncached", make_uring<WholeFiles::kChain, true, Access::kUncached>},
+    {"UringDirect", make_uring<WholeFiles::kChain, true, Access::kDirect>},
+    {"UringDirectRegistered", make_uring<WholeFiles::kChain, true, Access::kDirect>, true},
+    {"UringDirectOpenFirst", make_uring<WholeFiles::kOpenFirst, true, Access::kDirect>, true},
+    {"UringDirectPlainRing", make_uring<WholeFiles::kChain, false, Access::kDirect>},
+    {"UringSqpoll", make_special<true, false, true>, true},
+    {"UringIopoll", make_special<false, true, true>, true},
+    {"UringNoFixedFiles", make_special<false, false, false>, true},
     {"UringOpenFirst", make_uring<WholeFiles::kOpenFirst, true>},
     {"UringOpenFirstRegistered", make_uring<WholeFiles::kOpenFirst, false>, true},
     {"Null", make_null},
@@ -98,6 +126,12 @@ class BackendContract : public ::testing::TestWithParam<Variant> {
     }
   }
 
+  bool is_direct() const {
+    const std::string& name = GetParam().name;
+    return name.find("Direct") != std::string::npos || name == "UringSqpoll" ||
+           name == "UringIopoll" || name == "UringNoFixedFiles";
+  }
+  bool is_uncached() const { return GetParam().name.find("Uncached") != std::string::npos; }
   bool is_null() const { return GetParam().name == "Null"; }
   std::span<std::byte> memory(std::size_t offset, std::size_t size) const {
     return memory_.bytes().subspan(offset, size);

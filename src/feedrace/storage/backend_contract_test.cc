@@ -134,7 +134,37 @@ TEST_P(BackendContract, WaitsForAsManyAsThereAreAndNoMoreThanFit) {
 TEST_P(BackendContract, SaysWhichWayTheBytesCame) {
   const auto file = open(path_);
   const auto done = read_one(*backend_, {file.get(), nullptr, 0, memory(0, 4096)});
-  EXPECT_EQ(done.path, is_null() ? Path::kMemory : Path::kPageCache);
+  const auto file_system = host::probe_file_system(path_);
+  ASSERT_TRUE(file_system) << file_system.error().message;
+  const bool has_direct = file_system->direct_alignment_bytes > 0;
+  Path expected = Path::kPageCache;
+  if (is_null()) expected = Path::kMemory;
+  if (is_uncached() || (is_direct() && !has_direct)) expected = Path::kUncached;
+  if (is_direct() && has_direct) expected = Path::kDirect;
+  if (file_system->is_in_memory && !is_null()) expected = Path::kPageCache;
+  EXPECT_EQ(done.path, expected);
+  // A whole file likewise, whether or not it is opened in one go with its read.
+  const auto whole = read_one(*backend_, {nullptr, path_.c_str(), 0, memory(0, 1 << 20)});
+  EXPECT_EQ(whole.path, expected);
+  EXPECT_EQ(*whole.bytes_read, kFileBytes);
+}
+
+TEST_P(BackendContract, CountsAndReadsRightWhatIsNotAligned) {
+  const auto file = open(path_);
+  const std::size_t alignment = file->alignment_bytes();
+  if (alignment == 1) GTEST_SKIP() << "all reads are equal here";
+  const auto path_of = [&](std::uint64_t offset, std::size_t at, std::size_t size) {
+    const auto done = read_one(*backend_, {file.get(), nullptr, offset, memory(at, size)});
+    EXPECT_TRUE(done.bytes_read && is_known(memory(at, *done.bytes_read), offset));
+    return done.path;
+  };
+  EXPECT_EQ(path_of(alignment, 0, alignment), Path::kDirect);
+  EXPECT_NE(path_of(alignment - 1, 0, alignment), Path::kDirect);
+  EXPECT_NE(path_of(alignment, 1, alignment), Path::kDirect);
+  EXPECT_NE(path_of(alignment, 0, alignment - 1), Path::kDirect);
+  // The end of the file inside of an aligned read.
+  const std::uint64_t last = kFileBytes / alignment * alignment;
+  EXPECT_EQ(path_of(last, 0, alignment), Path::kDirect);
 }
 
 TEST_P(BackendContract, FillsADestinationThatIsSmallerThanTheFile) {

@@ -24,7 +24,7 @@ TEST(FileDescriptor, ClosesOnceAndMoves) {
   const std::string path = folder.write("file", "x");
   int number = -1;
   {
-    FileDescriptor first = open_whole(path.c_str());
+    FileDescriptor first(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
     number = first.get();
     ASSERT_GE(number, 0);
     const FileDescriptor second = std::move(first);
@@ -37,9 +37,10 @@ TEST(FileDescriptor, ClosesOnceAndMoves) {
 
 TEST(OpenPosix, LeavesNoFlagThatMakesReadsGiveUp) {
   const testing::TempDir folder;
-  const auto file = open_posix(folder.write("file", "content"));
+  AccessTable table({});
+  const auto file = open_posix(folder.write("file", "content"), table);
   ASSERT_TRUE(file) << file.error().message;
-  const int fd = static_cast<const PosixFile&>(**file).fd();
+  const int fd = (*file)->fd();
   EXPECT_EQ(fcntl(fd, F_GETFL) & O_NONBLOCK, 0);
   EXPECT_NE(fcntl(fd, F_GETFD) & FD_CLOEXEC, 0);  // Not for the programs that a trainer starts.
   EXPECT_EQ((*file)->size_bytes(), 7U);
@@ -49,16 +50,17 @@ TEST(ReadRange, StopsBetweenStepsOnceItIsCancelled) {
   const testing::TempDir folder;
   const std::string path = folder.write("sparse", "");
   std::filesystem::resize_file(path, std::uintmax_t{20} << 20);
-  const FileDescriptor fd = open_whole(path.c_str());
-  ASSERT_TRUE(fd);
+  AccessTable table({});
+  const OpenFile open = open_whole(path.c_str(), {}, table);
+  ASSERT_TRUE(open.cached);
   std::vector<std::byte> destination(std::size_t{20} << 20);
   const std::atomic<std::uint64_t> cancellations{3};
 
-  const RangeRead whole = read_range(fd.get(), 0, destination, {cancellations, 3});
+  const RangeRead whole = read_range(open, path, 0, destination, {cancellations, 3});
   EXPECT_EQ(whole.error_number, 0);
   EXPECT_EQ(whole.bytes, destination.size());
 
-  const RangeRead stopped = read_range(fd.get(), 0, destination, {cancellations, 2});
+  const RangeRead stopped = read_range(open, path, 0, destination, {cancellations, 2});
   EXPECT_EQ(stopped.error_number, ECANCELED);
   EXPECT_LT(stopped.bytes, destination.size());
 }
@@ -66,7 +68,7 @@ TEST(ReadRange, StopsBetweenStepsOnceItIsCancelled) {
 TEST(ReadRange, GivesTheErrorOfTheSystemCall) {
   std::vector<std::byte> destination(16);
   const std::atomic<std::uint64_t> cancellations{0};
-  EXPECT_EQ(read_range(-1, 0, destination, {cancellations, 0}).error_number, EBADF);
+  EXPECT_EQ(read_range(OpenFile(), "none", 0, destination, {cancellations, 0}).error_number, EBADF);
 }
 
 }  // namespace

@@ -26,7 +26,7 @@
 #include "feedrace/core/buffer_pool.h"
 #include "feedrace/random.h"
 #include "feedrace/storage/posix_file.h"
-#include "feedrace/storage/registry.h"
+#include "feedrace/storage/backends.h"
 
 namespace feedrace::storage {
 namespace {
@@ -105,18 +105,23 @@ bool read_blocks(Backend& backend, const File& file, const HostMemory& memory,
   return true;
 }
 
-void read_file(benchmark::State& state, const std::string& name, bool is_registered, bool is_cold) {
+void read_file(benchmark::State& state, const std::string& name, bool is_registered, bool is_cold,
+               bool is_direct) {
   static const BenchFile bench_file;
   const HostMemory memory(kQueueDepth * kReadBytes);
   memory.touch();
-  const BackendChoice choice = make_backend(name, {kQueueDepth, 0});
-  if (choice.is_fallback) return state.SkipWithError(choice.reason.c_str());
+  BackendOptions options;
+  options.queue_depth = kQueueDepth;
+  options.access = is_direct ? Access::kDirect : Access::kPageCache;
+  auto made = create_backend(name == "uring" ? Engine::kUring : Engine::kThreads, options);
+  if (!made) return state.SkipWithError(made.error().message.c_str());
+  Backend& backend = **made;
   if (is_registered) {
-    if (const auto done = choice.backend->register_memory(memory.bytes()); !done) {
+    if (const auto done = backend.register_memory(memory.bytes()); !done) {
       return state.SkipWithError(done.error().message.c_str());
     }
   }
-  auto opened = choice.backend->open(bench_file.path());
+  auto opened = backend.open(bench_file.path());
   if (!opened) return state.SkipWithError(opened.error().message.c_str());
   const File& file = **opened;
   const int fd = static_cast<const PosixFile&>(file).fd();
@@ -126,7 +131,7 @@ void read_file(benchmark::State& state, const std::string& name, bool is_registe
   std::shuffle(order.begin(), order.end(), std::mt19937(1));
   std::vector<std::byte> expected(kReadBytes);
   const bool is_right =
-      read_blocks(*choice.backend, file, memory, order, [&](std::size_t block, std::byte* bytes) {
+      read_blocks(backend, file, memory, order, [&](std::size_t block, std::byte* bytes) {
         const ssize_t n =
             pread(fd, expected.data(), kReadBytes, static_cast<off_t>(block * kReadBytes));
         return n == static_cast<ssize_t>(kReadBytes) &&
@@ -140,7 +145,7 @@ void read_file(benchmark::State& state, const std::string& name, bool is_registe
     if (is_cold) posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
     const double before = cpu_seconds();
     state.ResumeTiming();
-    const bool all = read_blocks(*choice.backend, file, memory, order,
+    const bool all = read_blocks(backend, file, memory, order,
                                  [](std::size_t, const std::byte*) { return true; });
     cpu += cpu_seconds() - before;
     if (!all) return state.SkipWithError("a read failed");
@@ -152,19 +157,26 @@ void read_file(benchmark::State& state, const std::string& name, bool is_registe
   state.counters["cpu_ms/GB"] = cpu * 1e3 / (reads * kReadBytes / 1e9);
 }
 
-const int kRegistered = [] {
+void add(const std::string& title, const std::string& name, bool is_registered, bool is_cold,
+         bool is_direct) {
+  benchmark::RegisterBenchmark(title.c_str(),
+                               [=](benchmark::State& state) {
+                                 read_file(state, name, is_registered, is_cold, is_direct);
+                               })
+      ->UseRealTime()
+      ->Unit(benchmark::kMillisecond);
+}
+
+const int kAdded = [] {
   for (const bool is_cold : {false, true}) {
-    for (const std::string name : {"buffered", "uring", "uring+registered"}) {
-      const bool is_registered = name == "uring+registered";
-      benchmark::RegisterBenchmark((name + (is_cold ? "/cold" : "/warm")).c_str(),
-                                   [=](benchmark::State& state) {
-                                     read_file(state, is_registered ? "uring" : name, is_registered,
-                                               is_cold);
-                                   })
-          ->UseRealTime()
-          ->Unit(benchmark::kMillisecond);
-    }
+    const std::string end = is_cold ? "/cold" : "/warm";
+    add("buffered" + end, "buffered", false, is_cold, false);
+    add("uring" + end, "uring", false, is_cold, false);
+    add("uring+registered" + end, "uring", true, is_cold, false);
   }
+  add("direct", "direct", false, false, true);
+  add("uring/direct", "uring", false, false, true);
+  add("uring+registered/direct", "uring", true, false, true);
   return 0;
 }();
 

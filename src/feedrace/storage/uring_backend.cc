@@ -28,6 +28,13 @@ constexpr unsigned kStepBits = 2;
 /// The kernel reads no more than 2 GiB less a page at a time; the rest is read on.
 constexpr std::size_t kMaxEntryBytes = std::size_t{1} << 30;
 
+/// Places for opened shards in a ring's table: as many as a file cache keeps open at most.
+constexpr unsigned kFixedFiles = 1024;
+
+constexpr const char* kUnpolled =
+    "reads could not be polled for (IOPOLL) and were waited for one by one; use O_DIRECT on a "
+    "device with polled queues (nvme.poll_queues), or leave polling out";
+
 /// A read that the kernel sends back this often has a reason that trying again does not cure.
 constexpr std::uint32_t kMaxRetries = 1000;
 
@@ -52,10 +59,15 @@ Result<std::unique_ptr<UringBackend>> UringBackend::create(const UringOptions& o
   // Room for the longest chain of every slot, the wake-up and a cancellation: entries never run
   // out. The kernel makes the completion queue twice as long.
   const auto entries = std::bit_ceil(static_cast<unsigned>(options.queue_depth * kStepCount + 2));
-  auto ring = UringRing::create(entries, options.defer_taskrun);
+  auto ring = UringRing::create(entries, options.ring);
   if (!ring) return ring.error();
-  const bool chains = options.whole_files != WholeFiles::kOpenFirst &&
-                      (*ring)->add_file_slots(static_cast<unsigned>(options.queue_depth));
+  const auto depth = static_cast<unsigned>(options.queue_depth);
+  const unsigned open_files = options.fixed_files ? kFixedFiles : 0;
+  // The kernel gives a table no more places than the process may have files open.
+  const bool has_large_table = (*ring)->add_file_slots(depth + open_files);
+  const bool has_table = has_large_table || (*ring)->add_file_slots(depth);
+  const bool chains =
+      options.whole_files != WholeFiles::kOpenFirst && has_table && !options.ring.iopoll;
   if (options.whole_files == WholeFiles::kChain && !chains) {
     return Failure{
         ErrorCode::kUnsupported,
@@ -69,43 +81,61 @@ Result<std::unique_ptr<UringBackend>> UringBackend::create(const UringOptions& o
                    fmt::format("uring: {}; raise the limit of open files (ulimit -n)",
                                errno_text("eventfd", errno))};
   }
-  return std::unique_ptr<UringBackend>(
-      new UringBackend(*std::move(ring), std::move(wake), chains, options.queue_depth));
+  std::unique_ptr<UringBackend> made(
+      new UringBackend(*std::move(ring), std::move(wake), chains, options));
+  if (has_large_table && open_files > 0) {
+    made->fixed_files_ = std::make_shared<FixedFiles>(*made->ring_, depth, open_files);
+  }
+  return made;
 }
 
 UringBackend::UringBackend(std::unique_ptr<UringRing> ring, FileDescriptor wake, bool chains,
-                           std::size_t queue_depth)
+                           const UringOptions& options)
     : ring_(std::move(ring)),
       wake_(std::move(wake)),
       chains_(chains),
-      slots_(queue_depth),
-      ready_(queue_depth) {
-  free_.reserve(queue_depth);
-  for (std::size_t i = queue_depth; i > 0; --i) free_.push_back(static_cast<std::uint32_t>(i - 1));
+      is_polled_(options.ring.iopoll),
+      table_(options.access),
+      unpolled_(table_.log().counter(kUnpolled)),
+      slots_(options.queue_depth),
+      ready_(options.queue_depth) {
+  free_.reserve(slots_.size());
+  for (std::size_t i = slots_.size(); i > 0; --i) free_.push_back(static_cast<std::uint32_t>(i - 1));
 }
 
 UringBackend::~UringBackend() {
   cancel_all();
   while (active() > 0 && enter(1)) reap();
+  if (fixed_files_) fixed_files_->detach();
 }
 
 Result<void> UringBackend::register_memory(std::span<std::byte> memory) {
   return ring_->register_memory(memory);
 }
 
-Result<std::unique_ptr<File>> UringBackend::open(std::string_view uri) { return open_posix(uri); }
+Result<std::unique_ptr<File>> UringBackend::open(std::string_view uri) {
+  auto opened = open_posix(uri, table_);
+  if (!opened) return opened.error();
+  PosixFile& file = **opened;
+  if (fixed_files_) {
+    const OpenFile& open = file.open();
+    file.fixed = fixed_files_->add(open.direct ? open.direct.get() : open.cached.get());
+  }
+  return std::unique_ptr<File>(*std::move(opened));
+}
 
 /// Binds the ring to this thread, once. False when that failed: no read can be sent then.
 bool UringBackend::begin() noexcept {
   if (begun_) return begin_error_ == 0;
   begun_ = true;
   begin_error_ = ring_->enable();
-  if (begin_error_ == 0) queue_wake();
+  if (begin_error_ == 0 && !is_polled_) queue_wake();
   return begin_error_ == 0;
 }
 
 std::size_t UringBackend::submit(std::span<const ReadRequest> requests) noexcept {
   begin();
+  if (fixed_files_) fixed_files_->release_closed();
   const std::size_t room = slots_.size() - active() - ready_.size();
   const std::size_t taken = std::min(requests.size(), room);
   const std::uint64_t start_ns = reaped_ns_ = now_ns();
@@ -167,7 +197,7 @@ void UringBackend::queue_wake() noexcept {
 }
 
 void UringBackend::queue_cancel() noexcept {
-  if (cancel_in_flight_) return;
+  if (cancel_in_flight_ || is_polled_) return;  // Polled reads end by themselves.
   io_uring_sqe* entry = io_uring_get_sqe(ring_->get());
   io_uring_prep_cancel(entry, nullptr, IORING_ASYNC_CANCEL_ANY | IORING_ASYNC_CANCEL_ALL);
   io_uring_sqe_set_data64(entry, kCancelData);
@@ -189,23 +219,60 @@ void UringBackend::start(std::uint32_t index) noexcept {
 
 /// Sends what the read needs next.
 void UringBackend::send(std::uint32_t index) noexcept {
-  const Slot& slot = slots_[index];
-  if (slot.target.file != nullptr || slot.own) return queue_read(index);
-  const bool fits = slot.request.destination.size() <= kMaxEntryBytes;
-  if (chains_ && fits && !slot.short_chain) return queue_chain(index);
-  open_first(index);
+  Slot& slot = slots_[index];
+  const bool is_open = slot.target.file != nullptr || slot.own.cached || slot.own.direct;
+  if (is_open) return queue_read(index);
+  if (!may_chain(slot)) return open_first(index);
+  slot.folder = direct_whole(slot.request.path, slot.request.destination, table_);
+  if (slot.folder) return queue_direct_chain(index);
+  // What is to leave no pages behind needs a look at the file first.
+  table_.wanted() == Access::kPageCache ? queue_chain(index) : open_first(index);
+}
+
+bool UringBackend::may_chain(const Slot& slot) const noexcept {
+  return chains_ && !slot.short_chain && slot.request.destination.size() <= kMaxEntryBytes;
 }
 
 void UringBackend::queue_read(std::uint32_t index) noexcept {
   Slot& slot = slots_[index];
+  const PosixFile* file = slot.target.file;
+  const OpenFile& open = file != nullptr ? file->open() : slot.own;
   const auto rest = slot.request.destination.subspan(slot.done_bytes);
-  const int fd = slot.own ? slot.own.get() : slot.target.file->fd();
+  const auto part = rest.first(std::min(rest.size(), kMaxEntryBytes));
+  const std::uint64_t offset = slot.request.offset_bytes + slot.done_bytes;
+  const auto route = open.route(slot.target.name, offset, part, slot.done_bytes > 0);
+  if (!route) return finish(index, route.error());
+  slot.route = *route;
+  if (slot.done_bytes == 0) slot.path = route->path;
+  slot.way = Way::kRange;
+  if (is_polled_ && (route->path != Path::kDirect || slot.is_unpolled)) return read_here(index);
   io_uring_sqe* entry = io_uring_get_sqe(ring_->get());
-  prepare_read(entry, fd, rest.first(std::min(rest.size(), kMaxEntryBytes)),
-               slot.request.offset_bytes + slot.done_bytes);
+  const bool is_fixed = file != nullptr && file->fixed && file->fixed->is_in(fixed_files_.get()) &&
+                        file->fixed->fd() == route->fd;
+  prepare_read(entry, is_fixed ? static_cast<int>(file->fixed->index()) : route->fd, part, offset);
+  if (is_fixed) entry->flags |= IOSQE_FIXED_FILE;
+  entry->rw_flags = route->flags;
   io_uring_sqe_set_data64(entry, data_of(index, kRead));
-  slot.chain = false;
   slot.pending = 1;
+}
+
+/// What a ring that polls can't read: at once, in this thread, and counted.
+void UringBackend::read_here(std::uint32_t index) noexcept {
+  Slot& slot = slots_[index];
+  ++unpolled_;
+  const OpenFile& open = slot.target.file != nullptr ? slot.target.file->open() : slot.own;
+  const auto rest = slot.request.destination.subspan(slot.done_bytes);
+  const std::atomic<std::uint64_t> never{0};
+  const RangeRead read = read_range(open, slot.target.name,
+                                    slot.request.offset_bytes + slot.done_bytes, rest, {never, 0});
+  system_calls_ += read.call_count;
+  if (read.refused) return finish(index, *read.refused);
+  if (read.error_number != 0) {
+    return finish(index, read_failure(slot.target.name, slot.request.offset_bytes,
+                                      slot.request.destination.size(), "preadv2",
+                                      read.error_number));
+  }
+  finish(index, slot.done_bytes + read.bytes);
 }
 
 void UringBackend::prepare_read(io_uring_sqe* entry, int fd, std::span<std::byte> destination,
@@ -217,6 +284,33 @@ void UringBackend::prepare_read(io_uring_sqe* entry, int fd, std::span<std::byte
   } else {
     io_uring_prep_read_fixed(entry, fd, destination.data(), size, offset_bytes, buffer);
   }
+}
+
+/// Open, read, close, without a look for more: a direct read that is short has met the file's end
+/// (`FileSystemAccess::has_exact_ends`). A short read breaks a plain link, so it is hard-linked: the
+/// close must come in any case.
+void UringBackend::queue_direct_chain(std::uint32_t index) noexcept {
+  // O_CLOEXEC is refused for a place in the table, which no program inherits.
+  constexpr int kFlags = kDirectOpenFlags & ~O_CLOEXEC;
+  Slot& slot = slots_[index];
+  io_uring* ring = ring_->get();
+
+  io_uring_sqe* entry = io_uring_get_sqe(ring);
+  io_uring_prep_openat_direct(entry, AT_FDCWD, slot.request.path, kFlags, 0, index);
+  entry->flags |= IOSQE_IO_LINK;
+  io_uring_sqe_set_data64(entry, data_of(index, kOpen));
+
+  entry = io_uring_get_sqe(ring);
+  prepare_read(entry, static_cast<int>(index), slot.request.destination, 0);
+  entry->flags |= IOSQE_FIXED_FILE | IOSQE_IO_HARDLINK;
+  io_uring_sqe_set_data64(entry, data_of(index, kRead));
+
+  entry = io_uring_get_sqe(ring);
+  io_uring_prep_close_direct(entry, index);
+  io_uring_sqe_set_data64(entry, data_of(index, kClose));
+  slot.way = Way::kDirectChain;
+  slot.path = Path::kDirect;
+  slot.pending = 3;
 }
 
 /// Open, read, look for more, close. The file lives in the slot's place of the ring's table and
@@ -247,24 +341,29 @@ void UringBackend::queue_chain(std::uint32_t index) noexcept {
   entry = io_uring_get_sqe(ring);
   io_uring_prep_close_direct(entry, index);
   io_uring_sqe_set_data64(entry, data_of(index, kClose));
-  slot.chain = true;
+  slot.way = Way::kChain;
+  slot.path = Path::kPageCache;
   slot.pending = kStepCount;
 }
 
 void UringBackend::open_first(std::uint32_t index) noexcept {
   Slot& slot = slots_[index];
-  slot.own = open_whole(slot.request.path);
+  slot.own = open_whole(slot.request.path, slot.request.destination, table_);
+  const int fd = slot.own.direct ? slot.own.direct.get() : slot.own.cached.get();
   // A ring does not wait for a file that is in O_NONBLOCK mode, on some file systems.
-  if (!slot.own || fcntl(slot.own.get(), F_SETFL, 0) != 0) {
-    return finish(index, open_failure(slot.target.name, "openat", errno));
-  }
+  const bool is_open = fd >= 0 && fcntl(fd, F_SETFL, slot.own.direct ? O_DIRECT : 0) == 0;
+  if (!is_open) return finish(index, open_failure(slot.target.name, "openat", errno));
+  system_calls_ += 3;  // With the close.
   queue_read(index);
 }
 
 void UringBackend::flush() noexcept {
   // Three times: a kernel without SUBMIT_ALL stops at an entry that fails at once. What is left
   // goes with the next wait.
-  for (int i = 0; i < 3 && io_uring_sq_ready(ring_->get()) > 0; ++i) io_uring_submit(ring_->get());
+  for (int i = 0; i < 3 && io_uring_sq_ready(ring_->get()) > 0; ++i) {
+    if (ring_->submit_enters()) ++system_calls_;
+    io_uring_submit(ring_->get());
+  }
 }
 
 // ---- Collecting --------------------------------------------------------------------------------
@@ -274,7 +373,9 @@ void UringBackend::flush() noexcept {
 bool UringBackend::enter(unsigned min_count) noexcept {
   io_uring* ring = ring_->get();
   int error = 0;
-  if (min_count == 0) {
+  ++system_calls_;
+  if (min_count == 0 || is_polled_) {
+    // A polled ring spins in any case; in this way an interruption is seen.
     error = io_uring_submit_and_get_events(ring);
   } else if (cancelled_count_ == 0) {
     error = io_uring_submit_and_wait(ring, min_count);
@@ -319,22 +420,57 @@ void UringBackend::handle(std::uint64_t user_data, std::int32_t result) noexcept
   Slot& slot = slots_[index];
   slot.results[user_data & (kStepCount - 1)] = result;
   if (--slot.pending > 0) return;
-  slot.chain ? chain_done(index) : read_done(index);
+  switch (slot.way) {
+    case Way::kRange:
+      return read_done(index);
+    case Way::kChain:
+      return chain_done(index);
+    case Way::kDirectChain:
+      return direct_chain_done(index);
+  }
 }
 
 void UringBackend::read_done(std::uint32_t index) noexcept {
   Slot& slot = slots_[index];
   const std::int32_t result = slot.results[kRead];
+  const OpenFile& open = slot.target.file != nullptr ? slot.target.file->open() : slot.own;
+  if (result < 0 && is_polled_ && result == -EOPNOTSUPP && !slot.is_unpolled) {
+    slot.is_unpolled = true;
+    return queue_read(index);
+  }
+  if (result < 0 && !slot.cancelled && is_other_way_left(slot.route, open, -result)) {
+    return queue_read(index);
+  }
   if (result < 0) return stopped(index, kRead, -result);
-  slot.done_bytes += static_cast<std::size_t>(result);
+  const auto bytes = static_cast<std::size_t>(result);
+  if (slot.route.drops_pages) {
+    drop_pages(slot.route.fd, slot.request.offset_bytes + slot.done_bytes, bytes);
+    ++system_calls_;
+  }
+  slot.done_bytes += bytes;
   const std::uint64_t end = slot.request.offset_bytes + slot.done_bytes;
-  const bool at_end =
-      result == 0 || (slot.target.file != nullptr && slot.target.file->size_bytes() == end);
-  if (at_end || slot.done_bytes == slot.request.destination.size()) {
+  const bool is_full = slot.done_bytes == slot.request.destination.size();
+  if (result == 0 || is_full || end == open.size_bytes || is_exact_end(slot.route, open, bytes)) {
     return finish(index, slot.done_bytes);
   }
   if (slot.cancelled) return stopped(index, kRead, ECANCELED);
   queue_read(index);
+}
+
+void UringBackend::direct_chain_done(std::uint32_t index) noexcept {
+  Slot& slot = slots_[index];
+  const bool is_open = slot.results[kOpen] >= 0;
+  const std::int32_t result = is_open ? slot.results[kRead] : slot.results[kOpen];
+  if (result >= 0) return finish(index, static_cast<std::size_t>(result));
+  if (!slot.cancelled && !is_open &&
+      learn_from_failed_open(slot.request.path, *slot.folder, table_, -result)) {
+    return send(index);
+  }
+  if (!slot.cancelled && is_open && result == -EINVAL) {
+    slot.folder->direct_failed(-result);
+    return send(index);
+  }
+  stopped(index, is_open ? kRead : kOpen, -result);
 }
 
 void UringBackend::chain_done(std::uint32_t index) noexcept {
@@ -360,7 +496,7 @@ void UringBackend::stopped(std::uint32_t index, Step step, int error_number) noe
   Slot& slot = slots_[index];
   if (is_transient(error_number) && !slot.cancelled && slot.retries < kMaxRetries) {
     ++slot.retries;
-    if (slot.chain) slot.done_bytes = 0;
+    if (slot.way != Way::kRange) slot.done_bytes = 0;
     return send(index);
   }
   if (is_transient(error_number) && slot.cancelled) error_number = ECANCELED;
@@ -373,9 +509,10 @@ void UringBackend::stopped(std::uint32_t index, Step step, int error_number) noe
 
 void UringBackend::finish(std::uint32_t index, Result<std::size_t> bytes_read) noexcept {
   Slot& slot = slots_[index];
-  ready_.push({slot.request.user_data, std::move(bytes_read), Path::kPageCache,
-               reaped_ns_ - slot.start_ns});
-  slot.own = FileDescriptor();
+  ready_.push(
+      {slot.request.user_data, std::move(bytes_read), slot.path, reaped_ns_ - slot.start_ns});
+  slot.own = OpenFile();
+  slot.folder.reset();
   slot.in_use = false;
   if (slot.cancelled) --cancelled_count_;
   free_.push_back(index);

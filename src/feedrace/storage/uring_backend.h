@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "feedrace/backend.h"
+#include "feedrace/storage/access.h"
+#include "feedrace/storage/fixed_files.h"
 #include "feedrace/storage/fixed_queue.h"
 #include "feedrace/storage/posix_file.h"
 #include "feedrace/storage/uring_ring.h"
@@ -27,7 +29,10 @@ enum class WholeFiles : std::uint8_t {
 struct UringOptions {
   std::size_t queue_depth = 32;
   WholeFiles whole_files = WholeFiles::kAuto;
-  bool defer_taskrun = true;  ///< See `UringRing::create`.
+  RingOptions ring;
+  /// Files opened by `open()` get places in the ring's table.
+  bool fixed_files = true;
+  AccessOptions access;
 };
 
 /// Reads through io_uring: one system call submits and collects many, and no thread is needed.
@@ -42,7 +47,9 @@ class UringBackend final : public Backend {
   ~UringBackend() override;
 
   std::string_view name() const noexcept override { return "uring"; }
-  Limits limits() const noexcept override { return {1, slots_.size()}; }
+  Limits limits() const noexcept override {
+    return {whole_file_alignment(table_.wanted()), slots_.size()};
+  }
   bool chains() const noexcept { return chains_; }
   Result<void> register_memory(std::span<std::byte> memory) override;
   Result<std::unique_ptr<File>> open(std::string_view uri) override;
@@ -50,8 +57,15 @@ class UringBackend final : public Backend {
   std::size_t wait(std::span<Completion> out, std::size_t min_count) noexcept override;
   void cancel_all() noexcept override;
   void interrupt() noexcept override;
+  std::uint64_t system_calls() const noexcept override { return system_calls_; }
 
  private:
+  enum class Way : std::uint8_t {
+    kRange,        ///< One entry a read, of an open descriptor.
+    kChain,        ///< Open, read, look for more, close.
+    kDirectChain,  ///< Open with O_DIRECT, read, close.
+  };
+
   /// What one entry of the ring does for its slot.
   enum Step : std::uint8_t { kRead, kOpen, kProbe, kClose, kStepCount };
 
@@ -59,13 +73,17 @@ class UringBackend final : public Backend {
   struct Slot {
     ReadRequest request;
     Target target;
-    FileDescriptor own;  // Of a whole file that was opened first.
+    OpenFile own;  // Of a whole file that was opened first.
+    std::shared_ptr<FileSystemAccess> folder;  // Of a direct chain.
+    Route route;                               // Of the read that is in the kernel's hands.
+    Path path = Path::kPageCache;              // Of the first part.
     std::uint64_t start_ns = 0;
     std::size_t done_bytes = 0;
     std::uint32_t pending = 0;
     std::uint32_t retries = 0;
     bool in_use = false;
-    bool chain = false;
+    Way way = Way::kRange;
+    bool is_unpolled = false;  // The device has no queue to poll.
     bool short_chain = false;  // A chain stopped before the end of the file.
     bool cancelled = false;
     std::array<std::int32_t, kStepCount> results{};
@@ -73,7 +91,7 @@ class UringBackend final : public Backend {
   };
 
   UringBackend(std::unique_ptr<UringRing> ring, FileDescriptor wake, bool chains,
-               std::size_t queue_depth);
+               const UringOptions& options);
 
   bool begin() noexcept;
   std::size_t active() const noexcept { return slots_.size() - free_.size(); }
@@ -87,6 +105,9 @@ class UringBackend final : public Backend {
   void prepare_read(io_uring_sqe* entry, int fd, std::span<std::byte> destination,
                     std::uint64_t offset_bytes) noexcept;
   void queue_chain(std::uint32_t index) noexcept;
+  void queue_direct_chain(std::uint32_t index) noexcept;
+  bool may_chain(const Slot& slot) const noexcept;
+  void read_here(std::uint32_t index) noexcept;
   void open_first(std::uint32_t index) noexcept;
   void flush() noexcept;
 
@@ -96,12 +117,17 @@ class UringBackend final : public Backend {
   void handle(std::uint64_t user_data, std::int32_t result) noexcept;
   void read_done(std::uint32_t index) noexcept;
   void chain_done(std::uint32_t index) noexcept;
+  void direct_chain_done(std::uint32_t index) noexcept;
   void stopped(std::uint32_t index, Step step, int error_number) noexcept;
   void finish(std::uint32_t index, Result<std::size_t> bytes_read) noexcept;
 
   std::unique_ptr<UringRing> ring_;
   const FileDescriptor wake_;  // An eventfd that the ring polls, for `interrupt()`.
   const bool chains_;
+  const bool is_polled_;  // IOPOLL: reads by O_DIRECT only, and nothing else.
+  AccessTable table_;
+  std::shared_ptr<FixedFiles> fixed_files_;  // Null: none.
+  FallbackLog::Counter& unpolled_;
   bool begun_ = false;
   int begin_error_ = 0;
   std::vector<Slot> slots_;
@@ -111,6 +137,7 @@ class UringBackend final : public Backend {
   bool cancel_in_flight_ = false;
   std::size_t cancelled_count_ = 0;  // Slots in use that are to be cancelled.
   std::atomic<bool> interrupted_{false};
+  std::atomic<std::uint64_t> system_calls_{0};
 };
 
 }  // namespace feedrace::storage

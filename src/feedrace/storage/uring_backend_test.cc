@@ -33,7 +33,7 @@ class UringBackendHang : public ::testing::Test {
  protected:
   void SetUp() override {
     if (const auto probe = probe_uring(); !probe) GTEST_SKIP() << probe.error().message;
-    auto made = UringBackend::create({kDepth, WholeFiles::kChain, true});
+    auto made = UringBackend::create({kDepth, WholeFiles::kChain, {}, true, {}});
     if (!made) GTEST_SKIP() << made.error().message;
     backend_ = *std::move(made);
     for (std::size_t i = 0; i < kDepth; ++i) {
@@ -179,7 +179,7 @@ TEST(UringBackend, RegistersMemoryOnlyOnce) {
 }
 
 TEST(UringRing, FindsTheBufferThatHoldsAllOfADestination) {
-  auto ring = UringRing::create(8, true);
+  auto ring = UringRing::create(8, {});
   if (!ring) GTEST_SKIP() << ring.error().message;
   const HostMemory memory(5 * 4096);
   const auto registered = memory.bytes().subspan(4096, 3 * 4096);
@@ -194,7 +194,7 @@ TEST(UringRing, FindsTheBufferThatHoldsAllOfADestination) {
 }
 
 TEST(UringRing, ADestinationAcrossTwoBuffersIsInNeither) {
-  auto ring = UringRing::create(8, true);
+  auto ring = UringRing::create(8, {});
   if (!ring) GTEST_SKIP() << ring.error().message;
   const HostMemory memory(3 * 4096);
   ASSERT_TRUE((*ring)->register_memory(memory.bytes(), 4096));

@@ -103,7 +103,7 @@ std::string uring_refusal(const std::string& call, int error_number, std::option
 }
 
 Result<void> probe_uring() {
-  auto made = UringRing::create(2, true);
+  auto made = UringRing::create(2, {});
   if (!made) return made.error();
   if (const int error = (*made)->enable(); error != 0) return refused("io_uring_register", error);
   io_uring* ring = (*made)->get();
@@ -116,18 +116,22 @@ Result<void> probe_uring() {
   return {};
 }
 
-Result<std::unique_ptr<UringRing>> UringRing::create(unsigned entries, bool defer_taskrun) {
+Result<std::unique_ptr<UringRing>> UringRing::create(unsigned entries, const RingOptions& options) {
   // A ring of a single issuer belongs to the thread that makes it, unless it starts disabled: then
   // to the one that enables it.
   constexpr unsigned kOwned =
       IORING_SETUP_R_DISABLED | IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN;
-  const unsigned choices[] = {defer_taskrun ? kOwned | IORING_SETUP_SUBMIT_ALL : 0U,
-                              IORING_SETUP_SUBMIT_ALL, 0U};
+  const bool is_owned = options.defer_taskrun && !options.sqpoll;  // EINVAL together.
+  const unsigned asked = (options.sqpoll ? IORING_SETUP_SQPOLL : 0U) |
+                         (options.iopoll ? IORING_SETUP_IOPOLL : 0U);
+  const unsigned choices[] = {asked | (is_owned ? kOwned : 0U) | IORING_SETUP_SUBMIT_ALL,
+                              asked | IORING_SETUP_SUBMIT_ALL, asked};
   int error = 0;
   for (const unsigned flags : choices) {
     std::unique_ptr<UringRing> made(new UringRing);
     io_uring_params params{};
     params.flags = flags;
+    params.sq_thread_idle = options.sqpoll ? kSqpollIdleMs : 0;
     error = io_uring_queue_init_params(entries, &made->ring_, &params);
     made->disabled_ = (flags & IORING_SETUP_R_DISABLED) != 0;
     if (error == 0) return made;
@@ -156,6 +160,15 @@ int UringRing::enable() noexcept {
 
 bool UringRing::add_file_slots(unsigned count) noexcept {
   return io_uring_register_files_sparse(&ring_, count) == 0;
+}
+
+bool UringRing::set_file_slot(unsigned index, int fd) noexcept {
+  return io_uring_register_files_update(&ring_, index, &fd, 1) == 1;
+}
+
+bool UringRing::submit_enters() const noexcept {
+  if ((ring_.flags & IORING_SETUP_SQPOLL) == 0) return true;
+  return (IO_URING_READ_ONCE(*ring_.sq.kflags) & IORING_SQ_NEED_WAKEUP) != 0;
 }
 
 Result<void> UringRing::register_memory(std::span<std::byte> memory, std::size_t piece_bytes) {

@@ -10,8 +10,10 @@
 
 namespace feedrace::testing {
 
-TempDir::TempDir() {
-  std::string name = (std::filesystem::temp_directory_path() / "feedrace-test-XXXXXX").string();
+TempDir::TempDir(const std::filesystem::path& parent) {
+  const std::filesystem::path above =
+      parent.empty() ? std::filesystem::temp_directory_path() : parent;
+  std::string name = (above / "feedrace-test-XXXXXX").string();
   if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp: " + name);
   path_ = name;
 }

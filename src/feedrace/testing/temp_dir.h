@@ -10,7 +10,8 @@ namespace feedrace::testing {
 /// A folder of the test's own, gone with its contents at the end.
 class TempDir {
  public:
-  TempDir();
+  /// In `parent`, or where temporary files of the system go.
+  explicit TempDir(const std::filesystem::path& parent = {});
   ~TempDir();
   TempDir(const TempDir&) = delete;
   TempDir& operator=(const TempDir&) = delete;

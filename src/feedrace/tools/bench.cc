@@ -141,6 +141,14 @@ nlohmann::ordered_json stages_json(const Stats& stats) {
   return stages;
 }
 
+nlohmann::ordered_json fallbacks_json(const Stats& stats) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const FallbackCount& each : stats.fallbacks) {
+    list.push_back({{"reason", each.sentence}, {"count", each.count}});
+  }
+  return list;
+}
+
 nlohmann::ordered_json report(const Loader& loader, const Measured& measured,
                               const Options& options) {
   const Stats stats = loader.stats();
@@ -174,7 +182,7 @@ nlohmann::ordered_json report(const Loader& loader, const Measured& measured,
        {{"p50", static_cast<double>(stats.read_latency.quantile_ns(0.5)) * 1e-6},
         {"p99", static_cast<double>(stats.read_latency.quantile_ns(0.99)) * 1e-6}}},
       {"output", {{"mean", measured.check.mean()}, {"std", measured.check.deviation()}}},
-      {"fallbacks", stats.fallbacks},
+      {"fallbacks", fallbacks_json(stats)},
       {"flagged_samples", stats.flagged_samples},
       {"complaints", stats.complaints},
       {"warnings", loader.plan().warnings},
@@ -225,7 +233,7 @@ void print_text(const Loader& loader, const Measured& measured) {
                stats.bad_samples, stats.substituted_samples, stats.blanked_samples,
                stats.padded_samples, stats.flagged_samples);
   }
-  for (const std::string& fallback : stats.fallbacks) fmt::print("note      {}\n", fallback);
+  for (const FallbackCount& each : stats.fallbacks) fmt::print("note      {}\n", to_text(each));
   for (const std::string& complaint : stats.complaints) fmt::print("flagged   {}\n", complaint);
   fmt::print("verdict   {}\n", loader.explain());
 }

@@ -11,7 +11,7 @@
 
 #include "feedrace/core/text.h"
 #include "feedrace/formats/webdataset.h"
-#include "feedrace/storage/registry.h"
+#include "feedrace/storage/backends.h"
 #include "feedrace/tools/command.h"
 #include "feedrace/tools/whole_file.h"
 
@@ -41,7 +41,7 @@ int run(const Options& options) {
           fmt::format("{}: sample {} has no field {}; it has {}", printable(set->shards()[shard]),
                       printable(options.key), printable(options.field), fmt::join(names, ", ")));
     }
-    const auto backend = storage::make_backend("buffered").backend;
+    const auto backend = storage::simple_backend();
     auto file = backend->open(set->shards()[shard]);
     if (!file) raise(file.error());
     const std::vector<std::byte> bytes =

@@ -29,6 +29,15 @@ void warn(const std::vector<std::string>& sentences) {
   for (const std::string& sentence : sentences) fmt::print(stderr, "feedrace: {}\n", sentence);
 }
 
+std::string to_text(const FallbackCount& fallback) {
+  return fmt::format("{} ({} {})", fallback.sentence, fallback.count,
+                     fallback.count == 1 ? "time" : "times");
+}
+
+void warn(const std::vector<FallbackCount>& fallbacks) {
+  for (const FallbackCount& each : fallbacks) fmt::print(stderr, "feedrace: {}\n", to_text(each));
+}
+
 CLI::Validator whole_number(std::uint64_t lowest, std::uint64_t highest) {
   const auto check = [lowest, highest](const std::string& text) {
     std::uint64_t value = 0;

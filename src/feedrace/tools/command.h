@@ -10,6 +10,7 @@
 
 #include "feedrace/error.h"
 #include "feedrace/format.h"
+#include "feedrace/stats.h"
 
 namespace feedrace::tools {
 
@@ -41,6 +42,11 @@ void add_bench(CLI::App& app);
 
 /// Notes for a person, one line each, on standard error: output stays what scripts read.
 void warn(const std::vector<std::string>& sentences);
+
+/// The same for what was wanted and could not be had.
+void warn(const std::vector<FallbackCount>& fallbacks);
+/// "SENTENCE (3 times)".
+std::string to_text(const FallbackCount& fallback);
 
 /// Checks of numbers, stricter than the parser's own: no sign, no octal, no blanks, no wrap-around,
 /// no nan. Bounds are inclusive.

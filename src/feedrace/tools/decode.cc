@@ -14,7 +14,6 @@
 
 #include "feedrace/core/text.h"
 #include "feedrace/decode/image_decoder.h"
-#include "feedrace/storage/registry.h"
 #include "feedrace/tools/array_file.h"
 #include "feedrace/tools/command.h"
 #include "feedrace/tools/whole_file.h"

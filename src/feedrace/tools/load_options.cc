@@ -204,10 +204,29 @@ void LoadOptions::add_machine_options(CLI::App& command) {
   command.add_option("--queue-depth", loader.queue_depth, "Reads in flight")
       ->check(whole_number(1, 4096))
       ->capture_default_str();
-  command.add_option("--backend", loader.backend, "auto, uring or buffered")->capture_default_str();
-  command.add_option("--fallback", fallback, "What to do when the back end can't be had")
+  command
+      .add_option("--backend", loader.backend,
+                  "auto: the best that there is, and the plan says why; uring: io_uring; direct: "
+                  "O_DIRECT on threads; buffered: the page cache on threads")
+      ->capture_default_str();
+  command
+      .add_option("--page-cache", page_cache,
+                  "keep: read through it and leave the pages for the next epoch; drop: leave none; "
+                  "auto: keep where all of the data fit into half of the free memory")
+      ->check(CLI::IsMember({"auto", "keep", "drop"}))
+      ->capture_default_str();
+  command.add_option("--fallback,--io-fallback", fallback,
+                     "error: refuse any other path than the one that was chosen, with the reason")
       ->check(CLI::IsMember({"warn", "error"}))
       ->capture_default_str();
+  command
+      .add_option("--sqpoll", sqpoll,
+                  "Let a thread of the kernel submit reads, which takes a core; auto: with 8 cores "
+                  "to spare")
+      ->check(CLI::IsMember({"auto", "on", "off"}))
+      ->capture_default_str();
+  command.add_flag("--iopoll", loader.iopoll,
+                   "Poll the device for completions; needs O_DIRECT and a drive with polled queues");
   command.add_option("--memory-limit", loader.memory_limit_bytes, "Of the loader, such as 2GB")
       ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))
       ->transform(unsigned_text());  // The last one given runs first.
@@ -265,6 +284,7 @@ Subset LoadOptions::make_subset() const {
 
 Pipeline LoadOptions::make_pipeline() const {
   Pipeline pipeline = Pipeline::recipe(recipe);
+  if (pipeline.reads_only) return pipeline;
   if (size_px != 0) resize(pipeline, size_px);
   pipeline.dtype = kDTypes.at(dtype);
   if (pipeline.dtype == DType::kUint8) {
@@ -286,6 +306,10 @@ LoaderOptions LoadOptions::make() const {
   if (last_batch != "auto") options.last_batch = kLastBatches.at(last_batch);
   if (!rank_check.empty()) options.rank_check = RankCheck{rank_check, {}};
   options.on_error = kPolicies.at(on_error);
+  if (page_cache != "auto") {
+    options.page_cache = page_cache == "keep" ? PageCache::kKeep : PageCache::kDrop;
+  }
+  if (sqpoll != "auto") options.sqpoll = sqpoll == "on";
   options.fallback = fallback == "error" ? Fallback::kError : Fallback::kWarn;
   return options;
 }

@@ -27,6 +27,8 @@ struct LoadOptions {
   std::string rank_check;
   std::string on_error = "raise";
   std::string fallback = "warn";
+  std::string page_cache = "auto";
+  std::string sqpoll = "auto";
   bool no_shuffle = false;
   bool upright = false;
 

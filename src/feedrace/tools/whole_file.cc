@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "feedrace/core/text.h"
-#include "feedrace/storage/registry.h"
+#include "feedrace/storage/backends.h"
 
 namespace feedrace::tools {
 namespace {
@@ -41,9 +41,7 @@ std::vector<std::byte> read_range(storage::Backend& backend, const storage::File
 }
 
 std::vector<std::byte> read_whole_file(const std::string& path) {
-  storage::BackendOptions options;
-  options.queue_depth = 1;
-  const auto backend = storage::make_backend("buffered", options).backend;
+  const auto backend = storage::simple_backend();
   auto file = backend->open(path);
   if (!file) raise(file.error());
   if ((*file)->size_bytes() > kMaxFileBytes) {

@@ -11,29 +11,35 @@
 #include <vector>
 
 #include "feedrace/backend.h"
+#include "feedrace/storage/access.h"
 #include "feedrace/storage/fixed_queue.h"
 
 namespace feedrace::storage {
 
-/// Blocking reads through the page cache on a few threads of its own. Works wherever Linux does:
-/// the fallback of every other back end, and the reference that they are compared with.
-class BufferedBackend final : public Backend {
+/// Blocking reads on a few threads of its own: "direct" with O_DIRECT, else "buffered". Works
+/// wherever Linux does: the fallback of every other back end, and the reference that they are
+/// compared with.
+class ThreadBackend final : public Backend {
  public:
   static constexpr std::size_t kMaxDefaultThreads = 8;
 
   /// `thread_count` 0 means min(queue_depth, 8). `queue_depth` is at least 1. Throws Error kIo when
   /// no thread can be started.
-  explicit BufferedBackend(std::size_t queue_depth, std::size_t thread_count = 0);
-  ~BufferedBackend() override;
+  explicit ThreadBackend(std::size_t queue_depth, std::size_t thread_count = 0,
+                         AccessOptions access = {});
+  ~ThreadBackend() override;
 
-  std::string_view name() const noexcept override { return "buffered"; }
-  Limits limits() const noexcept override { return {1, queue_depth_}; }
+  std::string_view name() const noexcept override {
+    return table_.wanted() == Access::kDirect ? "direct" : "buffered";
+  }
+  Limits limits() const noexcept override;
   Result<void> register_memory(std::span<std::byte> memory) override;
   Result<std::unique_ptr<File>> open(std::string_view uri) override;
   std::size_t submit(std::span<const ReadRequest> requests) noexcept override;
   std::size_t wait(std::span<Completion> out, std::size_t min_count) noexcept override;
   void cancel_all() noexcept override;
   void interrupt() noexcept override;
+  std::uint64_t system_calls() const noexcept override { return system_calls_; }
 
  private:
   struct Job {
@@ -47,8 +53,11 @@ class BufferedBackend final : public Backend {
   void start_threads(std::size_t count);
   void stop_threads() noexcept;
   void serve() noexcept;
+  Completion read(const Job& job) noexcept;
 
   const std::size_t queue_depth_;
+  AccessTable table_;
+  std::atomic<std::uint64_t> system_calls_{0};
   std::mutex mutex_;
   std::condition_variable work_;
   std::condition_variable done_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "feedrace/storage/buffered_backend.h"
+#include "feedrace/storage/thread_backend.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -14,21 +14,6 @@
 namespace feedrace::storage {
 namespace {
 
-Result<std::size_t> read_target(const ReadRequest& request, const StopSign& stop) noexcept {
-  const Result<Target> target = target_of(request);
-  if (!target) return target.error();
-  FileDescriptor own;
-  if (target->file == nullptr) {
-    own = open_whole(request.path);
-    if (!own) return open_failure(target->name, "openat", errno);
-  }
-  const int fd = own ? own.get() : target->file->fd();
-  const RangeRead read = read_range(fd, request.offset_bytes, request.destination, stop);
-  if (read.error_number == 0) return read.bytes;
-  return read_failure(target->name, request.offset_bytes, request.destination.size(), "preadv2",
-                      read.error_number);
-}
-
 Completion cancelled(const ReadRequest& request, std::uint64_t start_ns) noexcept {
   const Result<Target> target = target_of(request);
   const std::string_view name = target ? target->name : std::string_view("read request");
@@ -40,17 +25,21 @@ Completion cancelled(const ReadRequest& request, std::uint64_t start_ns) noexcep
 
 }  // namespace
 
-BufferedBackend::BufferedBackend(std::size_t queue_depth, std::size_t thread_count)
-    : queue_depth_(queue_depth), queued_(queue_depth), ready_(queue_depth) {
+ThreadBackend::ThreadBackend(std::size_t queue_depth, std::size_t thread_count,
+                             AccessOptions access)
+    : queue_depth_(queue_depth),
+      table_(std::move(access)),
+      queued_(queue_depth),
+      ready_(queue_depth) {
   start_threads(thread_count == 0 ? std::min(queue_depth, kMaxDefaultThreads) : thread_count);
 }
 
-BufferedBackend::~BufferedBackend() {
+ThreadBackend::~ThreadBackend() {
   cancel_all();
   stop_threads();
 }
 
-void BufferedBackend::start_threads(std::size_t count) {
+void ThreadBackend::start_threads(std::size_t count) {
   threads_.reserve(count);
   try {
     while (threads_.size() < count) threads_.emplace_back([this] { serve(); });
@@ -63,7 +52,7 @@ void BufferedBackend::start_threads(std::size_t count) {
   }
 }
 
-void BufferedBackend::stop_threads() noexcept {
+void ThreadBackend::stop_threads() noexcept {
   {
     std::lock_guard lock(mutex_);
     stopping_ = true;
@@ -72,7 +61,7 @@ void BufferedBackend::stop_threads() noexcept {
   for (std::thread& thread : threads_) thread.join();
 }
 
-void BufferedBackend::serve() noexcept {
+void ThreadBackend::serve() noexcept {
   std::unique_lock lock(mutex_);
   while (true) {
     work_.wait(lock, [this] { return stopping_ || !queued_.empty(); });
@@ -80,9 +69,7 @@ void BufferedBackend::serve() noexcept {
     const Job job = queued_.pop();
     ++running_;
     lock.unlock();
-    Completion completion{job.request.user_data,
-                          read_target(job.request, {cancellations_, job.cancellations}),
-                          Path::kPageCache, 0};
+    Completion completion = read(job);
     completion.latency_ns = now_ns() - job.start_ns;
     lock.lock();
     ready_.push(std::move(completion));
@@ -91,15 +78,53 @@ void BufferedBackend::serve() noexcept {
   }
 }
 
-Result<void> BufferedBackend::register_memory(std::span<std::byte> /*memory*/) {
-  return {};  // The kernel copies out of the page cache: there is nothing to pin.
+Completion ThreadBackend::read(const Job& job) noexcept {
+  const ReadRequest& request = job.request;
+  Completion done{request.user_data, std::size_t{0}, Path::kPageCache, 0};
+  const Result<Target> target = target_of(request);
+  if (!target) {
+    done.bytes_read = target.error();
+    return done;
+  }
+  OpenFile own;
+  if (target->file == nullptr) {
+    own = open_whole(request.path, request.destination, table_);
+    if (!own.cached && !own.direct) {
+      done.bytes_read = open_failure(target->name, "openat", errno);
+      return done;
+    }
+  }
+  const OpenFile& open = target->file == nullptr ? own : target->file->open();
+  const RangeRead got = read_range(open, target->name, request.offset_bytes, request.destination,
+                                   {cancellations_, job.cancellations});
+  // Opening and closing a whole file are two more.
+  system_calls_ += got.call_count + (target->file == nullptr ? 2 : 0);
+  done.path = got.path;
+  done.bytes_read = got.bytes;
+  if (got.refused) {
+    done.bytes_read = *got.refused;
+  } else if (got.error_number != 0) {
+    done.bytes_read = read_failure(target->name, request.offset_bytes, request.destination.size(),
+                                   "preadv2", got.error_number);
+  }
+  return done;
 }
 
-Result<std::unique_ptr<File>> BufferedBackend::open(std::string_view uri) {
-  return open_posix(uri);
+Backend::Limits ThreadBackend::limits() const noexcept {
+  return {whole_file_alignment(table_.wanted()), queue_depth_};
 }
 
-std::size_t BufferedBackend::submit(std::span<const ReadRequest> requests) noexcept {
+Result<void> ThreadBackend::register_memory(std::span<std::byte> /*memory*/) {
+  return {};  // Each call names its memory: there is nothing to pin ahead.
+}
+
+Result<std::unique_ptr<File>> ThreadBackend::open(std::string_view uri) {
+  auto opened = open_posix(uri, table_);
+  if (!opened) return opened.error();
+  return std::unique_ptr<File>(*std::move(opened));
+}
+
+std::size_t ThreadBackend::submit(std::span<const ReadRequest> requests) noexcept {
   std::size_t taken = 0;
   {
     std::lock_guard lock(mutex_);
@@ -117,7 +142,7 @@ std::size_t BufferedBackend::submit(std::span<const ReadRequest> requests) noexc
   return taken;
 }
 
-std::size_t BufferedBackend::wait(std::span<Completion> out, std::size_t min_count) noexcept {
+std::size_t ThreadBackend::wait(std::span<Completion> out, std::size_t min_count) noexcept {
   std::unique_lock lock(mutex_);
   const std::size_t in_flight = queued_.size() + running_ + ready_.size();
   wanted_ = std::min({min_count, out.size(), in_flight});
@@ -129,7 +154,7 @@ std::size_t BufferedBackend::wait(std::span<Completion> out, std::size_t min_cou
   return count;
 }
 
-void BufferedBackend::cancel_all() noexcept {
+void ThreadBackend::cancel_all() noexcept {
   std::lock_guard lock(mutex_);
   ++cancellations_;
   while (!queued_.empty()) {
@@ -138,7 +163,7 @@ void BufferedBackend::cancel_all() noexcept {
   }
 }
 
-void BufferedBackend::interrupt() noexcept {
+void ThreadBackend::interrupt() noexcept {
   {
     std::lock_guard lock(mutex_);
     interrupted_ = true;

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "feedrace/pipeline/storage_plan.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "feedrace/core/cores.h"
+#include "feedrace/error.h"
+#include "feedrace/host/numa.h"
+
+namespace feedrace::pipeline {
+namespace {
+
+// Files of a folder whose sizes and cached pages stand for all of them.
+constexpr std::uint64_t kFileSample = 256;
+
+storage::StorageNeeds needs_of(const LoaderOptions& options, const formats::Dataset& dataset,
+                               const std::shared_ptr<storage::FallbackLog>& log) {
+  storage::StorageNeeds needs;
+  needs.backend = options.backend;
+  needs.page_cache = options.page_cache;
+  needs.queue_depth = options.queue_depth;
+  needs.sqpoll = options.sqpoll;
+  needs.iopoll = options.iopoll;
+  needs.strict = options.fallback == Fallback::kError;
+  needs.log = log;
+  needs.files = dataset.shards();
+  needs.file_count = needs.files.size();
+  needs.are_shards = !needs.files.empty();
+  if (!needs.are_shards) {
+    needs.file_count = dataset.size();
+    const std::uint64_t step = std::max<std::uint64_t>(1, dataset.size() / kFileSample);
+    for (std::uint64_t i = 0; i < dataset.size(); i += step) needs.files.push_back(dataset.path(i));
+  }
+  const std::size_t cores = usable_cores();
+  const std::size_t used =
+      1 + (options.thread_count > 0 ? options.thread_count : default_decode_threads(cores));
+  needs.spare_cores = cores > used ? cores - used : 0;
+  return needs;
+}
+
+}  // namespace
+
+StoragePlan plan_storage(const LoaderOptions& options, const formats::Dataset& dataset,
+                         const std::shared_ptr<storage::FallbackLog>& log) {
+  StoragePlan plan;
+  if (options.backend_factory) {
+    plan.name = "given by the program";
+    plan.reason = "given by the program";
+    plan.make_backends.push_back(options.backend_factory);
+    plan.cpus.emplace_back();
+    plan.nodes.push_back(-1);
+    return plan;
+  }
+  storage::StorageChoice choice = storage::choose_storage(needs_of(options, dataset, log));
+  if (choice.is_fallback && options.fallback == Fallback::kError) {
+    throw Error(ErrorCode::kUnsupported,
+                fmt::format("storage: {}; fallback=error refuses to use {} instead", choice.reason,
+                            choice.name));
+  }
+  if (choice.is_fallback) log->add(choice.reason);
+  plan.name = choice.name;
+  plan.reason = choice.reason;
+  // On one node there is nothing to bind to.
+  const bool has_nodes = host::node_count() > 1;
+  for (const storage::DeviceChoice& device : choice.devices) {
+    plan.make_backends.push_back([device] { return device.make(); });
+    plan.nodes.push_back(has_nodes ? device.device.numa_node : -1);
+    plan.cpus.push_back(plan.nodes.back() >= 0 ? device.device.node_cpus
+                                               : std::vector<std::size_t>());
+  }
+  if (!dataset.shards().empty()) plan.reader_of_shard = std::move(choice.device_of_file);
+  return plan;
+}
+
+std::vector<ReaderParts> make_readers(const StoragePlan& storage, const Sizing& sizing,
+                                      storage::FallbackLog& log) {
+  std::vector<ReaderParts> readers;
+  for (std::size_t i = 0; i < storage.make_backends.size(); ++i) {
+    ReaderParts reader;
+    reader.make_backend = storage.make_backends[i];
+    reader.buffers = BufferPool::create(sizing.buffers.count, sizing.buffers.bytes,
+                                        sizing.max_sample_bytes);
+    reader.reserved_buffers = sizing.buffers.reserved;
+    reader.cpus = storage.cpus[i];
+    if (storage.nodes[i] >= 0) {
+      const auto placed = host::prefer_node(reader.buffers->memory().bytes(), storage.nodes[i]);
+      if (!placed) log.add(placed.error().message);
+    }
+    readers.push_back(std::move(reader));
+  }
+  return readers;
+}
+
+std::unique_ptr<storage::Backend> make_stand_in_backend(const LoaderOptions& options) {
+  return options.backend_factory ? options.backend_factory() : storage::simple_backend();
+}
+
+}  // namespace feedrace::pipeline

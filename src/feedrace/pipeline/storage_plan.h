@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "feedrace/loader.h"
+#include "feedrace/pipeline/plan.h"
+#include "feedrace/pipeline/run.h"
+#include "feedrace/storage/fallback_log.h"
+#include "feedrace/storage/storage_choice.h"
+
+namespace feedrace::pipeline {
+
+/// How a loader's data are read.
+struct StoragePlan {
+  std::string name;    ///< Of the back end.
+  std::string reason;  ///< One line.
+  /// One a device; the program's own factory is one too.
+  std::vector<ReadStage::MakeBackend> make_backends;
+  std::vector<std::vector<std::size_t>> cpus;  ///< Of the device's NUMA node; empty: anywhere.
+  std::vector<int> nodes;                      ///< -1: unknown.
+  std::vector<std::uint32_t> reader_of_shard;
+};
+
+/// Asks the machine and decides. Fallbacks are counted in `log`, which the back ends share. Throws
+/// Error: kUnsupported when the options refuse what would be used instead; what
+/// `storage::choose_storage` throws.
+StoragePlan plan_storage(const LoaderOptions& options, const formats::Dataset& dataset,
+                         const std::shared_ptr<storage::FallbackLog>& log);
+
+/// A pool of buffers for each reader, on its device's node where that is known.
+std::vector<ReaderParts> make_readers(const StoragePlan& storage, const Sizing& sizing,
+                                      storage::FallbackLog& log);
+
+/// What reads stand-ins for bad samples: a rare path, one read at a time, not worth a ring.
+std::unique_ptr<storage::Backend> make_stand_in_backend(const LoaderOptions& options);
+
+}  // namespace feedrace::pipeline
