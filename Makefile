@@ -81,7 +81,9 @@ QUIET_CORES ?= 0.15
 ONLY ?= .
 NEED_DATA = $(or $(DATA),$(error DATA is empty; give a folder of class folders of JPEGs))
 
-.PHONY: bench-peers bench-memory bench-startup
+NEED_FILE = $(or $(FILE),$(error FILE is empty; give a file of several GB, such as a shard))
+
+.PHONY: bench-peers bench-memory bench-startup bench-io
 bench-peers: build  ## Compare with other loaders on DATA=folder, see bench/peers/README.md
 	@bench/peers/setup '$(PEERS_DIR)' $(PEERS)
 	@.venv/bin/python -m bench.peers.run '$(NEED_DATA)' --peers $(PEERS) --peers-dir '$(PEERS_DIR)' \
@@ -92,6 +94,9 @@ bench-memory: build  ## Compare the memory taken with the memory planned, on DAT
 
 bench-startup: build  ## Time from process start to first batch, on DATA=folder
 	@.venv/bin/python -m bench.startup '$(NEED_DATA)'
+
+bench-io: build  ## Compare reads with fio on FILE=large file, 30 pairs each way
+	@.venv/bin/python -m bench.io '$(NEED_FILE)'
 
 fuzz:  ## Fuzz every target for FUZZ_SECONDS=600 each
 	@dev/setup fuzz

@@ -66,6 +66,17 @@ struct DataSource {
   double weight = 0;
 };
 
+/// Memory in which the processes of one user on one machine keep encoded samples together, so that
+/// each byte is read from the device once, by whichever rank comes first.
+struct SharedCache {
+  /// Samples that do not fit are read each time; nothing is thrown out for them. At least 1 MiB, at
+  /// most half of the free memory. It is reserved at once, about half a second a GB.
+  std::uint64_t limit_bytes = 0;
+  /// 1 to 64 of [A-Za-z0-9._-]; the same name is the same cache. Empty: the data set's fingerprint.
+  std::string name;
+  std::string folder = "/dev/shm";
+};
+
 struct LoaderOptions {
   /// One data set, as in `DataSource`; or several in `sets`, which then stand instead.
   std::vector<std::string> sources;
@@ -102,6 +113,8 @@ struct LoaderOptions {
   /// why; "uring": io_uring; "direct": O_DIRECT on threads; "buffered": the page cache on threads.
   std::string backend = "auto";
   PageCache page_cache = PageCache::kAuto;
+  /// Not set: none.
+  std::optional<SharedCache> shared_cache;
   /// A thread of the kernel submits the reads, and takes a core. Not set: with 8 cores to spare.
   std::optional<bool> sqpoll;
   /// Polls the device for completions instead of waiting for interrupts; needs O_DIRECT and a drive
@@ -155,6 +168,7 @@ struct Plan {
   std::string pipeline;
   std::string backend;
   std::string backend_reason;  ///< Why this one, in one line.
+  std::string shared_cache;    ///< Where it lies and how large it may be; empty: none.
   std::size_t reader_threads = 1;  ///< One a device.
   std::size_t decode_threads = 0;
   std::size_t usable_cores = 0;

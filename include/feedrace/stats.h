@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -57,6 +58,17 @@ struct FallbackCount {
   std::uint64_t count = 0;  ///< Reads, or attempts, that it concerned.
 };
 
+/// A cache of encoded samples that processes share; counts of questions are this process's own.
+struct CacheStats {
+  std::uint64_t hits = 0;          ///< Samples that were there: no byte was read.
+  std::uint64_t misses = 0;        ///< Read by this process, and kept.
+  std::uint64_t full = 0;          ///< Read, and not kept: the limit is reached.
+  std::uint64_t busy = 0;          ///< Another process was reading it: asked again.
+  std::uint64_t entries = 0;       ///< Samples kept, by all processes.
+  std::uint64_t filled_bytes = 0;  ///< Their bytes.
+  std::uint64_t limit_bytes = 0;
+};
+
 /// What one stage did since the loader was made.
 struct StageStats {
   std::string name;  ///< "io", "decode", "consumer".
@@ -82,6 +94,7 @@ struct Stats {
   std::array<std::uint64_t, kPathCount> bytes_by_path{};  ///< Bytes read, indexed by `Path`.
   std::uint64_t reads = 0;                                ///< Read requests that completed.
   LatencyHistogram read_latency;                          ///< From submission to completion.
+  std::optional<CacheStats> shared_cache;  ///< Nothing: none is used.
   std::vector<StageStats> stages;
   std::string backend;  ///< Name of the storage back end in use.
   std::vector<FallbackCount> fallbacks;  ///< All of them; the same sentence stands once.

@@ -55,6 +55,7 @@ class Loader::Impl {
     begin_at(0, 0);
     sizing_.plan.backend = storage_.name;
     sizing_.plan.backend_reason = storage_.reason;
+    sizing_.plan.shared_cache = storage_.cache_text;
     check_ranks("start", pipeline::rank_facts(base_state_, dataset_->classes()));
   }
 
@@ -148,7 +149,7 @@ void Loader::Impl::start() {
     parts_.emplace(pipeline::RunParts{
         *dataset_, options_.pipeline, order_, sizing_.split, decode_limits(), options_.on_error,
         options_.queue_depth, sizing_.plan.decode_threads, options_.prefetch_factor,
-        sizing_.max_sample_bytes, sizing_.horizon, readers_, storage_.reader_of_shard, slots_,
+        sizing_.max_sample_bytes, sizing_.horizon, readers_, storage_.reader_of_shard, storage_.cache, slots_,
         [this] { return pipeline::make_stand_in_backend(options_); }, quarantine_, *fallbacks_,
         read_counters_, io_clock_, decode_clock_});
   }
@@ -421,6 +422,7 @@ Stats Loader::Impl::stats() const {
                   consumer_clock_.snapshot("consumer", 1)};
   stats.backend = sizing_.plan.backend;
   stats.fallbacks = fallbacks_->counts();
+  if (storage_.cache) stats.shared_cache = pipeline::cache_stats(*storage_.cache);
   stats.complaints = complaints_.copy();
   return stats;
 }

@@ -324,6 +324,7 @@ std::string Plan::to_text() const {
   line("mixing", mixing_text);
   line("pipeline", pipeline);
   line("storage", backend_reason);
+  if (!shared_cache.empty()) line("cache", shared_cache);
   line("threads",
        fmt::format("{} I/O (queue depth {}), {} decode of {} usable cores, {} batches ahead",
                    reader_threads, queue_depth, decode_threads, usable_cores, prefetch_factor));
@@ -362,6 +363,7 @@ std::string Plan::to_json() const {
       {"pipeline", pipeline},
       {"backend", backend},
       {"backend_reason", backend_reason},
+      {"shared_cache", shared_cache},
       {"reader_threads", reader_threads},
       {"usable_cores", usable_cores},
       {"decode_threads", decode_threads},

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
+#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
@@ -15,6 +17,8 @@ namespace {
 // Two samples share a read when what lies between them is less than a request costs anyway: tar
 // headers, paddings, a label.
 constexpr std::uint64_t kMaxGapBytes = 16 << 10;
+// Between questions for samples that another process is reading.
+constexpr std::chrono::microseconds kBusyPause{200};
 // Completions taken from the back end at a time.
 constexpr std::size_t kHarvest = 32;
 // More bytes in flight only wait longer in the device's queue: 2 GB/s take 32 ms for them.
@@ -51,7 +55,9 @@ ReadStage::ReadStage(const formats::Dataset& dataset, MakeBackend make_backend,
       fallbacks_(fallbacks),
       options_(std::move(options)),
       planner_({buffers_->buffer_bytes(), kMaxGapBytes}),
-      lookahead_(dataset, assembly, options_.order, [this](const Seat& seat) { notice(seat); }) {}
+      lookahead_(dataset, assembly, options_.order, [this](const Seat& seat) { notice(seat); }) {
+  if (options_.cache) cached_.emplace(options_.cache, dataset_);
+}
 
 ReadStage::~ReadStage() = default;
 
@@ -92,7 +98,7 @@ void ReadStage::interrupt() noexcept {
 }
 
 void ReadStage::notice(const Seat& seat) {
-  const bool is_range = seat.place.shard != formats::Place::kOwnFile;
+  const bool is_range = seat.place.shard != formats::Place::kOwnFile && !cached_;
   if (is_range && seat.place.size_bytes <= buffers_->buffer_bytes()) planner_.add(wanted_of(seat));
 }
 
@@ -119,7 +125,8 @@ void ReadStage::settle() noexcept {
 bool ReadStage::fill(const std::stop_token& stop) {
   while (!free_slots_.empty() && !stop.stop_requested()) {
     if (!is_idle() && in_flight_bytes_ >= kMaxBytesInFlight) break;
-    const bool may_wait = is_idle();
+    // A sample that another process reads comes without a completion of ours.
+    const bool may_wait = is_idle() && busy_.empty();
     const auto start = Clock::now();
     if (!held_read_) held_read_ = next_read(stop, may_wait);
     const bool ready = held_read_ && take_buffer(*held_read_, stop, may_wait);
@@ -128,6 +135,7 @@ bool ReadStage::fill(const std::stop_token& stop) {
     place_in_flight(std::move(*held_read_));
     held_read_.reset();
   }
+  if (is_idle() && requests_.empty() && !busy_.empty()) std::this_thread::sleep_for(kBusyPause);
   const auto start = Clock::now();
   // The slots are bounded by the back end's own limit, so it takes every request.
   backend_->submit(requests_);
@@ -147,6 +155,7 @@ std::optional<ReadStage::Read> ReadStage::next_read(const std::stop_token& stop,
     apart_.pop_front();
     return read_of(lookahead_.seat(ticket));
   }
+  if (auto read = ask_again()) return read;
   while (Seat* seat = lookahead_.next_due(stop, may_wait)) {
     if (seat->held.extent) {
       const HeldBytes held = std::exchange(seat->held, {});
@@ -160,9 +169,67 @@ std::optional<ReadStage::Read> ReadStage::next_read(const std::stop_token& stop,
   return std::nullopt;
 }
 
-/// The read of a seat that is due, with what rides along; nothing when it failed before it began,
-/// which is handed on.
+/// What the shared cache has to say: the sample is delivered, to be read into the cache, to be asked
+/// for again, or to be read as if there were no cache.
+ReadStage::Lookup ReadStage::look_up(Seat& seat, Read& read) {
+  if (!cached_ || seat.is_alone) return Lookup::kNotCached;
+  auto sought = cached_->find(seat.pick.sample, seat.place);
+  if (!sought || sought->read_bytes > options_.max_sample_bytes) return Lookup::kNotCached;
+  switch (sought->found.state) {
+    case storage::SharedCache::State::kBusy:
+      busy_.push_back(seat.ticket);
+      return Lookup::kLater;
+    case storage::SharedCache::State::kFull:
+      return Lookup::kNotCached;
+    case storage::SharedCache::State::kClaimed:
+      read.sought = std::move(*sought);
+      return Lookup::kRead;
+    case storage::SharedCache::State::kHit:
+      break;
+  }
+  const auto sample = sought->sample_in(sought->found.bytes);
+  if (!sample) return Lookup::kNotCached;
+  push(seat, {seat.batch, seat.index, seat.pick, cached_->owner(), *sample, {}});
+  return Lookup::kDone;
+}
+
+std::optional<ReadStage::Read> ReadStage::ask_again() {
+  for (std::size_t left = busy_.size(); left > 0; --left) {
+    const std::uint64_t ticket = busy_.front();
+    busy_.pop_front();
+    if (auto read = read_of(lookahead_.seat(ticket))) return read;
+  }
+  return std::nullopt;
+}
+
+/// The read of a seat that is due, with what rides along; nothing when none is needed, or it failed
+/// before it began, which is handed on.
 std::optional<ReadStage::Read> ReadStage::read_of(Seat& seat) {
+  Read cached;
+  const std::uint64_t ticket = seat.ticket;
+  switch (look_up(seat, cached)) {
+    case Lookup::kDone:
+    case Lookup::kLater:
+      return std::nullopt;
+    case Lookup::kNotCached:
+      break;
+    case Lookup::kRead: {
+      cached.tickets = {ticket};
+      cached.sample = seat.pick.sample;
+      cached.offset_bytes = cached.sought->begin_bytes;
+      cached.size_bytes = cached.sought->read_bytes;
+      if (seat.place.shard == formats::Place::kOwnFile) {
+        cached.path = dataset_.path(seat.pick.sample);
+        return cached;
+      }
+      auto file = files_->open(dataset_.shards()[seat.place.shard]);
+      if (file) {
+        cached.file = *file;
+        return cached;
+      }
+      break;  // Without the cache, which says what is wrong.
+    }
+  }
   return seat.place.shard == formats::Place::kOwnFile ? read_of_file(seat) : read_of_range(seat);
 }
 
@@ -178,7 +245,8 @@ std::optional<ReadStage::Read> ReadStage::read_of_file(Seat& seat) {
 
 std::optional<ReadStage::Read> ReadStage::read_of_range(Seat& seat) {
   const formats::Place& place = seat.place;
-  const bool is_planned = place.size_bytes <= buffers_->buffer_bytes() && !seat.is_alone;
+  const bool is_planned =
+      place.size_bytes <= buffers_->buffer_bytes() && !seat.is_alone && !cached_;
   auto file = files_->open(dataset_.shards()[place.shard]);
   const bool is_too_large = place.size_bytes > options_.max_sample_bytes;
   if (is_too_large || !file) {
@@ -209,7 +277,7 @@ std::optional<ReadStage::Read> ReadStage::read_of_range(Seat& seat) {
 }
 
 bool ReadStage::take_buffer(Read& read, const std::stop_token& stop, bool may_wait) {
-  if (read.lease) return true;
+  if (read.lease || read.sought) return true;
   if (read.size_bytes > buffers_->buffer_bytes()) {
     read.lease = may_wait ? buffers_->oversized(read.size_bytes, stop)
                           : buffers_->try_oversized(read.size_bytes);
@@ -230,7 +298,8 @@ void ReadStage::place_in_flight(Read read) {
   request.file = placed.file.get();
   request.path = placed.file ? nullptr : placed.path.c_str();
   request.offset_bytes = placed.offset_bytes;
-  request.destination = placed.lease.bytes().first(placed.size_bytes);
+  const auto memory = placed.sought ? placed.sought->found.claim.memory() : placed.lease.bytes();
+  request.destination = memory.first(placed.size_bytes);
   request.user_data = slot;
   requests_.push_back(request);
   ++in_flight_count_;
@@ -268,6 +337,7 @@ bool ReadStage::complete(storage::Completion& completion, const std::stop_token&
     return true;
   }
   const std::size_t bytes_read = *completion.bytes_read;
+  if (read.sought) return deliver_cached(std::move(read), bytes_read);
   if (read.file && read.path.empty()) return deliver_range(std::move(read), bytes_read);
   if (!read.file && bytes_read == read.size_bytes) return read_again_whole(std::move(read));
   return deliver_file(std::move(read), bytes_read);
@@ -318,6 +388,24 @@ bool ReadStage::deliver_range(Read read, std::size_t bytes_read) {
     }
   }
   return true;
+}
+
+bool ReadStage::deliver_cached(Read read, std::size_t bytes_read) {
+  Seat& seat = lookahead_.seat(read.tickets[0]);
+  CachedSamples::Sought& sought = *read.sought;
+  const bool is_file = seat.place.shard == formats::Place::kOwnFile;
+  const auto read_part = sought.found.claim.memory().first(bytes_read);
+  // A file that has changed since it was asked for its size is not what the key says.
+  const bool is_whole = is_file ? bytes_read == sought.sample_bytes
+                                : sought.sample_in(read_part).has_value();
+  if (!is_whole) {
+    sought.found.claim.abandon();
+    seat.is_alone = true;
+    apart_.push_back(seat.ticket);
+    return true;
+  }
+  const auto sample = sought.sample_in(sought.found.claim.fill(bytes_read));
+  return push(seat, {seat.batch, seat.index, seat.pick, cached_->owner(), *sample, {}});
 }
 
 bool ReadStage::deliver_held(Seat& seat, const HeldBytes& held) {

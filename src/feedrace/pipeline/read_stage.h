@@ -18,6 +18,7 @@
 #include "feedrace/core/buffer_pool.h"
 #include "feedrace/format.h"
 #include "feedrace/pipeline/assembly.h"
+#include "feedrace/pipeline/cached_samples.h"
 #include "feedrace/pipeline/extent_planner.h"
 #include "feedrace/pipeline/file_cache.h"
 #include "feedrace/pipeline/lookahead.h"
@@ -45,6 +46,8 @@ struct ReadOptions {
   /// due always find one.
   std::size_t reserved_buffers = 0;
   std::vector<std::size_t> cpus;  ///< To run on; empty: anywhere.
+  /// Asked before each read; null: none. Samples do not share reads then: each is kept by itself.
+  std::shared_ptr<storage::SharedCache> cache;
 };
 
 /// The I/O stage of one device: a thread that walks the order, epoch after epoch, and keeps
@@ -85,6 +88,7 @@ class ReadStage {
     std::uint64_t offset_bytes = 0;
     std::size_t size_bytes = 0;
     BufferPool::Lease lease;
+    std::optional<CachedSamples::Sought> sought;  ///< Read into the cache: a claim of it.
     Clock::time_point started;
   };
 
@@ -98,6 +102,9 @@ class ReadStage {
   bool fill(const std::stop_token& stop);
   std::optional<Read> next_read(const std::stop_token& stop, bool may_wait);
   std::optional<Read> read_of(Seat& seat);
+  enum class Lookup { kDone, kRead, kLater, kNotCached };
+  Lookup look_up(Seat& seat, Read& read);
+  std::optional<Read> ask_again();
   std::optional<Read> read_of_file(Seat& seat);
   std::optional<Read> read_of_range(Seat& seat);
   bool take_buffer(Read& read, const std::stop_token& stop, bool may_wait);
@@ -110,6 +117,7 @@ class ReadStage {
   void read_apart(const Read& read);
   bool deliver_file(Read read, std::size_t bytes_read);
   bool deliver_range(Read read, std::size_t bytes_read);
+  bool deliver_cached(Read read, std::size_t bytes_read);
   bool deliver_held(Seat& seat, const HeldBytes& held);
   bool fail(Seat& seat, const Failure& failure);
   bool push(Seat& seat, DecodeTask task);
@@ -127,6 +135,8 @@ class ReadStage {
 
   std::unique_ptr<storage::Backend> backend_;  // Set under mutex_.
   std::optional<FileCache> files_;
+  std::optional<CachedSamples> cached_;
+  std::deque<std::uint64_t> busy_;       // Tickets, due, that another process is reading.
   std::optional<Read> held_read_;        // Waits for a buffer.
   std::deque<Read> retries_;             // Reads that must be made again, larger.
   std::deque<std::uint64_t> apart_;      // Tickets, due, that are to be read alone.

@@ -72,6 +72,7 @@ void Run::add_reader(std::size_t number, std::uint64_t epoch, std::uint64_t posi
   options.max_sample_bytes = parts_.max_sample_bytes;
   options.reserved_buffers = own.reserved_buffers;
   options.cpus = own.cpus;
+  options.cache = parts_.cache;
   readers_.push_back(std::make_unique<ReadStage>(
       parts_.dataset, own.make_backend, own.buffers, assembly_, queue_, parts_.read_counters,
       parts_.io_clock, parts_.fallbacks, std::move(options)));

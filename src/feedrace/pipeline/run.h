@@ -39,6 +39,7 @@ struct RunParts {
   std::size_t horizon = 1;  ///< See `Lookahead::Options`.
   std::vector<ReaderParts> readers;
   std::vector<std::uint32_t> reader_of_shard;  ///< Empty: all are of the first.
+  std::shared_ptr<storage::SharedCache> cache;  ///< Null: none.
   std::shared_ptr<SlotPool> slots;
   SingleReader::Factory make_backend;  ///< For stand-ins.
   Quarantine& quarantine;

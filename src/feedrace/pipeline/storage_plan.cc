@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "feedrace/core/cores.h"
+#include "feedrace/core/text.h"
 #include "feedrace/error.h"
 #include "feedrace/host/numa.h"
 
@@ -42,11 +43,36 @@ storage::StorageNeeds needs_of(const LoaderOptions& options, const formats::Data
   return needs;
 }
 
+/// Ranks that read the same data set share its cache unless they name another.
+void open_cache(const LoaderOptions& options, const formats::Dataset& dataset,
+                StoragePlan& plan) {
+  if (!options.shared_cache) return;
+  storage::SharedCache::Options cache;
+  cache.name = options.shared_cache->name.empty() ? dataset.fingerprint()
+                                                  : options.shared_cache->name;
+  cache.limit_bytes = options.shared_cache->limit_bytes;
+  cache.folder = options.shared_cache->folder;
+  auto opened = storage::SharedCache::open(cache);
+  if (!opened) raise(opened.error());
+  plan.cache = *std::move(opened);
+  plan.cache_text =
+      fmt::format("up to {} of samples in {}, shared by all processes that name it{}",
+                  human_bytes(cache.limit_bytes), printable(plan.cache->path()),
+                  plan.cache->in_memory() ? "" : " (a disk, not memory)");
+}
+
 }  // namespace
+
+CacheStats cache_stats(const storage::SharedCache& cache) {
+  const storage::SharedCache::Stats stats = cache.stats();
+  return {stats.hits, stats.misses,  stats.full,       stats.busy,
+          stats.entries, stats.filled_bytes, stats.limit_bytes};
+}
 
 StoragePlan plan_storage(const LoaderOptions& options, const formats::Dataset& dataset,
                          const std::shared_ptr<storage::FallbackLog>& log) {
   StoragePlan plan;
+  open_cache(options, dataset, plan);
   if (options.backend_factory) {
     plan.name = "given by the program";
     plan.reason = "given by the program";

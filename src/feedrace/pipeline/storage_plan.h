@@ -11,6 +11,7 @@
 #include "feedrace/pipeline/plan.h"
 #include "feedrace/pipeline/run.h"
 #include "feedrace/storage/fallback_log.h"
+#include "feedrace/storage/shared_cache.h"
 #include "feedrace/storage/storage_choice.h"
 
 namespace feedrace::pipeline {
@@ -24,11 +25,15 @@ struct StoragePlan {
   std::vector<std::vector<std::size_t>> cpus;  ///< Of the device's NUMA node; empty: anywhere.
   std::vector<int> nodes;                      ///< -1: unknown.
   std::vector<std::uint32_t> reader_of_shard;
+  std::shared_ptr<storage::SharedCache> cache;  ///< Null: none was asked for.
+  std::string cache_text;                       ///< For the plan.
 };
+
+CacheStats cache_stats(const storage::SharedCache& cache);
 
 /// Asks the machine and decides. Fallbacks are counted in `log`, which the back ends share. Throws
 /// Error: kUnsupported when the options refuse what would be used instead; what
-/// `storage::choose_storage` throws.
+/// `storage::choose_storage` and opening the shared cache throw.
 StoragePlan plan_storage(const LoaderOptions& options, const formats::Dataset& dataset,
                          const std::shared_ptr<storage::FallbackLog>& log);
 

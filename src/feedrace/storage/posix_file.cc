@@ -70,10 +70,6 @@ Failure not_opened(const std::string& name, int error_number) {
 
 }  // namespace
 
-FileDescriptor::~FileDescriptor() {
-  if (fd_ >= 0) close(fd_);
-}
-
 Result<Route> OpenFile::route(std::string_view name, std::uint64_t offset_bytes,
                               std::span<const std::byte> destination,
                               bool is_rest) const noexcept {

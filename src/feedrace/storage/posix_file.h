@@ -14,28 +14,12 @@
 #include <utility>
 
 #include "feedrace/backend.h"
+#include "feedrace/host/file_descriptor.h"
 #include "feedrace/storage/access.h"
 
 namespace feedrace::storage {
 
-/// A file descriptor that closes itself.
-class FileDescriptor {
- public:
-  FileDescriptor() = default;
-  explicit FileDescriptor(int fd) noexcept : fd_(fd) {}
-  FileDescriptor(FileDescriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  FileDescriptor& operator=(FileDescriptor&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~FileDescriptor();
-
-  int get() const noexcept { return fd_; }
-  explicit operator bool() const noexcept { return fd_ >= 0; }
-
- private:
-  int fd_ = -1;
-};
+using host::FileDescriptor;
 
 class FixedFile;
 

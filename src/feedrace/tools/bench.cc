@@ -149,6 +149,15 @@ nlohmann::ordered_json fallbacks_json(const Stats& stats) {
   return list;
 }
 
+nlohmann::ordered_json cache_json(const Stats& stats) {
+  if (!stats.shared_cache) return nullptr;
+  const CacheStats& cache = *stats.shared_cache;
+  return {{"hits", cache.hits},       {"misses", cache.misses},
+          {"full", cache.full},       {"busy", cache.busy},
+          {"entries", cache.entries}, {"filled_bytes", cache.filled_bytes},
+          {"limit_bytes", cache.limit_bytes}};
+}
+
 nlohmann::ordered_json report(const Loader& loader, const Measured& measured,
                               const Options& options) {
   const Stats stats = loader.stats();
@@ -182,6 +191,8 @@ nlohmann::ordered_json report(const Loader& loader, const Measured& measured,
        {{"p50", static_cast<double>(stats.read_latency.quantile_ns(0.5)) * 1e-6},
         {"p99", static_cast<double>(stats.read_latency.quantile_ns(0.99)) * 1e-6}}},
       {"output", {{"mean", measured.check.mean()}, {"std", measured.check.deviation()}}},
+      {"reads", stats.reads},
+      {"shared_cache", cache_json(stats)},
       {"fallbacks", fallbacks_json(stats)},
       {"flagged_samples", stats.flagged_samples},
       {"complaints", stats.complaints},
@@ -225,6 +236,12 @@ void print_text(const Loader& loader, const Measured& measured) {
   }
   fmt::print("bytes     {}; {:.0f} CPU copies a byte on the way in\n", paths,
              stats.copies_per_byte());
+  if (stats.shared_cache) {
+    fmt::print("cache     {} samples found, {} read and kept, {} read and not kept; {} of {} in use\n",
+               stats.shared_cache->hits, stats.shared_cache->misses, stats.shared_cache->full,
+               human_bytes(stats.shared_cache->filled_bytes),
+               human_bytes(stats.shared_cache->limit_bytes));
+  }
   fmt::print("memory    {} anonymous, {} planned; peak resident {}\n",
              human_bytes(measured.anonymous_bytes), human_bytes(loader.plan().memory_bytes),
              human_bytes(peak_resident_bytes()));
@@ -263,6 +280,7 @@ int run(const Options& options) {
 void add_bench(CLI::App& app) {
   CLI::App* bench = app.add_subcommand("bench", "Measure a part of the way, or all of it");
   bench->require_subcommand(1);
+  add_bench_io(*bench);
   const auto options = std::make_shared<Options>();
   CLI::App* command =
       bench->add_subcommand("loader", "Load batches as fast as they come and throw them away");

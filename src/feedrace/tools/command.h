@@ -39,6 +39,8 @@ void add_batch(CLI::App& app);
 void add_digest(CLI::App& app);
 void add_rehearse(CLI::App& app);
 void add_bench(CLI::App& app);
+void add_bench_io(CLI::App& bench);  // Of `bench`.
+void add_warm(CLI::App& app);
 
 /// Notes for a person, one line each, on standard error: output stays what scripts read.
 void warn(const std::vector<std::string>& sentences);

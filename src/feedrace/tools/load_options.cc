@@ -215,6 +215,17 @@ void LoadOptions::add_machine_options(CLI::App& command) {
                   "auto: keep where all of the data fit into half of the free memory")
       ->check(CLI::IsMember({"auto", "keep", "drop"}))
       ->capture_default_str();
+  command
+      .add_option("--shared-cache", shared_cache.limit_bytes,
+                  "Keep up to this much of encoded samples, such as 20GB, in memory that all ranks "
+                  "on this machine share: each byte is read once")
+      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))
+      ->transform(unsigned_text());
+  command
+      .add_option("--shared-cache-name", shared_cache.name,
+                  "Share it with those that give the same name; else with those that read the same "
+                  "data")
+      ->check(not_empty());
   command.add_option("--fallback,--io-fallback", fallback,
                      "error: refuse any other path than the one that was chosen, with the reason")
       ->check(CLI::IsMember({"warn", "error"}))
@@ -309,6 +320,7 @@ LoaderOptions LoadOptions::make() const {
   if (page_cache != "auto") {
     options.page_cache = page_cache == "keep" ? PageCache::kKeep : PageCache::kDrop;
   }
+  if (shared_cache.limit_bytes > 0) options.shared_cache = shared_cache;
   if (sqpoll != "auto") options.sqpoll = sqpoll == "on";
   options.fallback = fallback == "error" ? Fallback::kError : Fallback::kWarn;
   return options;

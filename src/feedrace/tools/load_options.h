@@ -29,6 +29,7 @@ struct LoadOptions {
   std::string fallback = "warn";
   std::string page_cache = "auto";
   std::string sqpoll = "auto";
+  SharedCache shared_cache;
   bool no_shuffle = false;
   bool upright = false;
 

@@ -40,6 +40,7 @@ int run(int argc, char** argv) {
   add_digest(app);
   add_rehearse(app);
   add_bench(app);
+  add_warm(app);
   try {
     app.parse(argc, argv);
     return kGood;
