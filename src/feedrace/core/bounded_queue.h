@@ -7,6 +7,7 @@
 #include <mutex>
 #include <optional>
 #include <utility>
+#include <vector>
 
 namespace feedrace {
 
@@ -27,6 +28,28 @@ class BoundedQueue {
     }
     not_empty_.notify_one();
     return true;
+  }
+
+  /// The same for several, which are moved out of `items`; wakes whoever waits once, not once each.
+  /// Room may be waited for in between. `items` is empty afterwards.
+  bool push_all(std::vector<T>& items) {
+    std::size_t next = 0;
+    bool goes_on = true;
+    while (goes_on && next < items.size()) {
+      std::size_t pushed = 0;
+      {
+        std::unique_lock lock(mutex_);
+        not_full_.wait(lock, [&] { return items_.size() < capacity_ || ended_; });
+        goes_on = !ended_;
+        for (; goes_on && next < items.size() && items_.size() < capacity_; ++next, ++pushed) {
+          items_.push_back(std::move(items[next]));
+        }
+      }
+      if (pushed == 1) not_empty_.notify_one();
+      if (pushed > 1) not_empty_.notify_all();
+    }
+    items.clear();
+    return goes_on;
   }
 
   /// Waits for an item. Returns nothing once the queue is closed and drained, or cancelled.

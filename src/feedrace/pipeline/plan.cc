@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "feedrace/core/buffer_pool.h"
 #include "feedrace/core/cores.h"
 #include "feedrace/core/text.h"
 #include "feedrace/error.h"
@@ -66,8 +67,7 @@ std::string describe_policy(const LoaderOptions& options) {
 /// A window shuffle with less memory than its window takes reads its chunks in pieces, and says so.
 void fit_window(Sizing& sizing) {
   BufferShape& buffers = sizing.buffers;
-  const std::size_t base = 2 * buffers.reserved;
-  if (buffers.count <= base) return;
+  if (buffers.count <= buffers.base_count) return;
   Plan& plan = sizing.plan;
   const std::uint64_t needed =
       plan.other_bytes + plan.decode_scratch_bytes + plan.batch_slot_bytes;
@@ -80,7 +80,7 @@ void fit_window(Sizing& sizing) {
       "the shuffle window needs {} of read buffers and the memory limit leaves {}: chunks are read "
       "in smaller pieces; use a smaller shuffle_window, or raise memory_limit",
       human_bytes(sizing.reader_count * buffers.count * buffers.bytes), human_bytes(left)));
-  buffers.count = std::max(base, fitting);
+  buffers.count = std::max(buffers.base_count, fitting);
 }
 
 void plan_memory(const LoaderOptions& options, const SlotShape& slot, Sizing& sizing) {
@@ -196,13 +196,19 @@ BufferShape plan_buffers(const LoaderOptions& options, std::size_t decode_thread
   double wanted = std::min(2 * mean_image_bytes, kMostInPool);
   const double chunk_bytes = static_cast<double>(options.shuffle_chunk) * mean_image_bytes;
   if (holds_window) wanted = std::max(wanted, std::min(1.1 * chunk_bytes, kMostOfChunk));
-  shape.bytes = std::max(kDefaultBufferBytes, std::bit_ceil(static_cast<std::size_t>(wanted)));
-  shape.count = std::max(kDefaultBufferCount, options.queue_depth + 2 * decode_threads);
-  shape.reserved = shape.count / 2;
+  const std::size_t in_flight = options.queue_depth + 2 * decode_threads;
+  const auto wanted_bytes = static_cast<std::size_t>(wanted);
   if (holds_window) {
+    constexpr std::size_t kPage = HostMemory::kPageBytes;
+    shape.bytes = std::max(kDefaultBufferBytes, (wanted_bytes + kPage - 1) / kPage * kPage);
+    shape.base_count = in_flight;
     const double window = static_cast<double>(options.shuffle_window) * mean_image_bytes;
     const double in_use = std::min(chunk_bytes, static_cast<double>(shape.bytes));
-    shape.count += static_cast<std::size_t>(kWindowOverlap * window / in_use);
+    shape.count = shape.base_count + static_cast<std::size_t>(kWindowOverlap * window / in_use);
+  } else {
+    shape.bytes = std::max(kDefaultBufferBytes, std::bit_ceil(wanted_bytes));
+    shape.base_count = std::max(kDefaultBufferCount, in_flight);
+    shape.count = shape.base_count;
   }
   return shape;
 }

@@ -80,8 +80,11 @@ void ReadStage::run(const std::stop_token& stop) {
 /// In the reader's thread, so that a ring's memory lies on its node.
 void ReadStage::open_backend() {
   auto backend = make_backend_();
-  // What can't be pinned is read into all the same.
-  const auto pinned = backend->register_memory(buffers_->memory().bytes());
+  // Pinning takes 2 s a GB, so what holds a window is not; nor is it needed for reading.
+  const std::span<std::byte> memory = buffers_->memory().bytes();
+  const std::size_t base_bytes = options_.base_buffers * buffers_->buffer_bytes();
+  const auto pinned =
+      backend->register_memory(memory.first(std::min(memory.size(), base_bytes)));
   if (!pinned) fallbacks_.add(pinned.error().message);
   const std::size_t depth =
       std::max<std::size_t>(1, std::min(options_.queue_depth, backend->limits().max_in_flight));
@@ -141,7 +144,7 @@ bool ReadStage::fill(const std::stop_token& stop) {
   backend_->submit(requests_);
   requests_.clear();
   clock_.add_busy(nanoseconds_since(start));
-  return !stop.stop_requested();
+  return hand_on() && !stop.stop_requested();
 }
 
 std::optional<ReadStage::Read> ReadStage::next_read(const std::stop_token& stop, bool may_wait) {
@@ -156,15 +159,17 @@ std::optional<ReadStage::Read> ReadStage::next_read(const std::stop_token& stop,
     return read_of(lookahead_.seat(ticket));
   }
   if (auto read = ask_again()) return read;
+  if (!hand_on()) return std::nullopt;
   while (Seat* seat = lookahead_.next_due(stop, may_wait)) {
     if (seat->held.extent) {
       const HeldBytes held = std::exchange(seat->held, {});
-      if (!deliver_held(*seat, held)) break;
-      continue;
+      deliver_held(*seat, held);
+    } else if (!seat->is_read) {  // Else delivered when its read comes.
+      if (auto read = read_of(*seat)) return read;
     }
-    if (seat->is_read) continue;  // Delivered when its read comes.
-    if (auto read = read_of(*seat)) return read;
-    if (stop.stop_requested()) break;  // The failure could not be handed on.
+    // Nothing may be kept back while this thread waits.
+    const bool is_time = may_wait || tasks_.size() >= kHarvest;
+    if ((is_time && !hand_on()) || stop.stop_requested()) break;
   }
   return std::nullopt;
 }
@@ -260,7 +265,7 @@ std::optional<ReadStage::Read> ReadStage::read_of_range(Seat& seat) {
   read.sample = seat.pick.sample;
   const std::uint64_t alignment = read.file->alignment_bytes();
   if (is_planned) {
-    const bool may_hold = buffers_->free_count() > options_.reserved_buffers;
+    const bool may_hold = buffers_->free_count() > options_.base_buffers / 2;
     const std::uint64_t last = may_hold ? ~std::uint64_t{0} : lookahead_.due_end() - 1;
     PlannedExtent extent = planner_.take(wanted_of(seat), last, alignment);
     read.tickets = std::move(extent.tickets);
@@ -311,12 +316,11 @@ bool ReadStage::drain(const std::stop_token& stop) {
   const auto start = Clock::now();
   const std::size_t count = backend_->wait(done, 1);
   clock_.add_busy(nanoseconds_since(start));
-  bool goes_on = true;  // Each one is taken back, also when an earlier one found the end.
-  for (std::size_t i = 0; i < count; ++i) goes_on = complete(done[i], stop) && goes_on;
-  return goes_on;
+  for (std::size_t i = 0; i < count; ++i) complete(done[i], stop);
+  return hand_on();
 }
 
-bool ReadStage::complete(storage::Completion& completion, const std::stop_token& stop) {
+void ReadStage::complete(storage::Completion& completion, const std::stop_token& stop) {
   Read read;
   {
     std::lock_guard lock(mutex_);
@@ -327,14 +331,13 @@ bool ReadStage::complete(storage::Completion& completion, const std::stop_token&
     in_flight_bytes_ -= read.size_bytes;
     free_slots_.push_back(static_cast<std::size_t>(completion.user_data));
   }
-  if (stop.stop_requested()) return false;
+  if (stop.stop_requested()) return;
   counters_.record(completion);
   if (!completion.bytes_read) {
     if (read.tickets.size() == 1) {
       return fail(lookahead_.seat(read.tickets[0]), completion.bytes_read.error());
     }
-    read_apart(read);  // One of them is to blame; the others are to be delivered.
-    return true;
+    return read_apart(read);  // One of them is to blame; the others are to be delivered.
   }
   const std::size_t bytes_read = *completion.bytes_read;
   if (read.sought) return deliver_cached(std::move(read), bytes_read);
@@ -344,7 +347,7 @@ bool ReadStage::complete(storage::Completion& completion, const std::stop_token&
 }
 
 /// A file that fills its buffer may go on behind it: ask for its size and read it in one piece.
-bool ReadStage::read_again_whole(Read read) {
+void ReadStage::read_again_whole(Read read) {
   Seat& seat = lookahead_.seat(read.tickets[0]);
   auto opened = backend_->open(read.path);
   if (!opened) return fail(seat, opened.error());
@@ -356,7 +359,6 @@ bool ReadStage::read_again_whole(Read read) {
   read.size_bytes = round_up(size, read.file->alignment_bytes());
   read.lease.release();
   retries_.push_back(std::move(read));
-  return true;
 }
 
 /// Those that are due at once, the others when they are.
@@ -369,28 +371,27 @@ void ReadStage::read_apart(const Read& read) {
   }
 }
 
-bool ReadStage::deliver_file(Read read, std::size_t bytes_read) {
+void ReadStage::deliver_file(Read read, std::size_t bytes_read) {
   Seat& seat = lookahead_.seat(read.tickets[0]);
   const auto memory = std::make_shared<const BufferPool::Lease>(std::move(read.lease));
   return push(seat, {seat.batch, seat.index, seat.pick, memory,
                      std::span<const std::byte>(memory->bytes()).first(bytes_read), {}});
 }
 
-bool ReadStage::deliver_range(Read read, std::size_t bytes_read) {
+void ReadStage::deliver_range(Read read, std::size_t bytes_read) {
   const auto extent = std::make_shared<const BufferPool::Lease>(std::move(read.lease));
   for (const std::uint64_t ticket : read.tickets) {
     Seat& seat = lookahead_.seat(ticket);
     const HeldBytes bytes{extent, read.offset_bytes, bytes_read};
     if (!seat.batch) {
       seat.held = bytes;
-    } else if (!deliver_held(seat, bytes)) {
-      return false;
+    } else {
+      deliver_held(seat, bytes);
     }
   }
-  return true;
 }
 
-bool ReadStage::deliver_cached(Read read, std::size_t bytes_read) {
+void ReadStage::deliver_cached(Read read, std::size_t bytes_read) {
   Seat& seat = lookahead_.seat(read.tickets[0]);
   CachedSamples::Sought& sought = *read.sought;
   const bool is_file = seat.place.shard == formats::Place::kOwnFile;
@@ -402,13 +403,12 @@ bool ReadStage::deliver_cached(Read read, std::size_t bytes_read) {
     sought.found.claim.abandon();
     seat.is_alone = true;
     apart_.push_back(seat.ticket);
-    return true;
-  }
+    }
   const auto sample = sought.sample_in(sought.found.claim.fill(bytes_read));
   return push(seat, {seat.batch, seat.index, seat.pick, cached_->owner(), *sample, {}});
 }
 
-bool ReadStage::deliver_held(Seat& seat, const HeldBytes& held) {
+void ReadStage::deliver_held(Seat& seat, const HeldBytes& held) {
   const auto begin = static_cast<std::size_t>(seat.place.offset_bytes - held.begin_bytes);
   const auto size = static_cast<std::size_t>(seat.place.size_bytes);
   if (begin + size > held.bytes_read) {
@@ -421,17 +421,23 @@ bool ReadStage::deliver_held(Seat& seat, const HeldBytes& held) {
   return push(seat, {seat.batch, seat.index, seat.pick, held.extent, bytes.subspan(begin, size), {}});
 }
 
-bool ReadStage::fail(Seat& seat, const Failure& failure) {
+void ReadStage::fail(Seat& seat, const Failure& failure) {
   return push(seat, {seat.batch, seat.index, seat.pick, {}, {}, failure});
 }
 
 /// The seat is served by it.
-bool ReadStage::push(Seat& seat, DecodeTask task) {
+void ReadStage::push(Seat& seat, DecodeTask task) {
   lookahead_.finish(seat.ticket);
+  tasks_.push_back(std::move(task));
+}
+
+/// Several at a time: waking a thread costs more than handing it a sample. False: the end.
+bool ReadStage::hand_on() {
+  if (tasks_.empty()) return true;
   const auto start = Clock::now();
-  const bool taken = output_.push(std::move(task));
+  clock_.add_items(tasks_.size());
+  const bool taken = output_.push_all(tasks_);
   clock_.add_wait(nanoseconds_since(start));
-  clock_.add_items(1);
   return taken;
 }
 

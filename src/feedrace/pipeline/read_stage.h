@@ -42,9 +42,9 @@ struct ReadOptions {
   Lookahead::Options order;
   std::size_t queue_depth = 0;
   std::uint64_t max_sample_bytes = 0;  ///< A larger sample is a bad one: it would break the limit.
-  /// Buffers that are never given to bytes of samples that are not due yet, so that those that are
-  /// due always find one.
-  std::size_t reserved_buffers = 0;
+  /// Of the pool's buffers, those for reads on their way, which are pinned; half of them are never
+  /// given to bytes of samples that are not due yet, so that those that are due always find one.
+  std::size_t base_buffers = 0;
   std::vector<std::size_t> cpus;  ///< To run on; empty: anywhere.
   /// Asked before each read; null: none. Samples do not share reads then: each is kept by itself.
   std::shared_ptr<storage::SharedCache> cache;
@@ -112,15 +112,16 @@ class ReadStage {
 
   // Handing on what has come.
   bool drain(const std::stop_token& stop);
-  bool complete(storage::Completion& completion, const std::stop_token& stop);
-  bool read_again_whole(Read read);
+  void complete(storage::Completion& completion, const std::stop_token& stop);
+  void read_again_whole(Read read);
   void read_apart(const Read& read);
-  bool deliver_file(Read read, std::size_t bytes_read);
-  bool deliver_range(Read read, std::size_t bytes_read);
-  bool deliver_cached(Read read, std::size_t bytes_read);
-  bool deliver_held(Seat& seat, const HeldBytes& held);
-  bool fail(Seat& seat, const Failure& failure);
-  bool push(Seat& seat, DecodeTask task);
+  void deliver_file(Read read, std::size_t bytes_read);
+  void deliver_range(Read read, std::size_t bytes_read);
+  void deliver_cached(Read read, std::size_t bytes_read);
+  void deliver_held(Seat& seat, const HeldBytes& held);
+  void fail(Seat& seat, const Failure& failure);
+  void push(Seat& seat, DecodeTask task);
+  bool hand_on();
 
   const formats::Dataset& dataset_;
   const MakeBackend make_backend_;
@@ -137,6 +138,7 @@ class ReadStage {
   std::optional<FileCache> files_;
   std::optional<CachedSamples> cached_;
   std::deque<std::uint64_t> busy_;       // Tickets, due, that another process is reading.
+  std::vector<DecodeTask> tasks_;        // On their way to the decode queue.
   std::optional<Read> held_read_;        // Waits for a buffer.
   std::deque<Read> retries_;             // Reads that must be made again, larger.
   std::deque<std::uint64_t> apart_;      // Tickets, due, that are to be read alone.

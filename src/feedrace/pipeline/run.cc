@@ -70,7 +70,7 @@ void Run::add_reader(std::size_t number, std::uint64_t epoch, std::uint64_t posi
   }
   options.queue_depth = parts_.queue_depth;
   options.max_sample_bytes = parts_.max_sample_bytes;
-  options.reserved_buffers = own.reserved_buffers;
+  options.base_buffers = own.base_buffers;
   options.cpus = own.cpus;
   options.cache = parts_.cache;
   readers_.push_back(std::make_unique<ReadStage>(

@@ -20,7 +20,7 @@ namespace feedrace::pipeline {
 struct ReaderParts {
   ReadStage::MakeBackend make_backend;
   std::shared_ptr<BufferPool> buffers;
-  std::size_t reserved_buffers = 0;
+  std::size_t base_buffers = 0;
   std::vector<std::size_t> cpus;
 };
 

@@ -110,7 +110,7 @@ std::vector<ReaderParts> make_readers(const StoragePlan& storage, const Sizing& 
     reader.make_backend = storage.make_backends[i];
     reader.buffers = BufferPool::create(sizing.buffers.count, sizing.buffers.bytes,
                                         sizing.max_sample_bytes);
-    reader.reserved_buffers = sizing.buffers.reserved;
+    reader.base_buffers = sizing.buffers.base_count;
     reader.cpus = storage.cpus[i];
     if (storage.nodes[i] >= 0) {
       const auto placed = host::prefer_node(reader.buffers->memory().bytes(), storage.nodes[i]);

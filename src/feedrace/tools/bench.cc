@@ -281,6 +281,7 @@ void add_bench(CLI::App& app) {
   CLI::App* bench = app.add_subcommand("bench", "Measure a part of the way, or all of it");
   bench->require_subcommand(1);
   add_bench_io(*bench);
+  add_bench_files(*bench);
   const auto options = std::make_shared<Options>();
   CLI::App* command =
       bench->add_subcommand("loader", "Load batches as fast as they come and throw them away");

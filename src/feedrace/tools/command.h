@@ -39,7 +39,9 @@ void add_batch(CLI::App& app);
 void add_digest(CLI::App& app);
 void add_rehearse(CLI::App& app);
 void add_bench(CLI::App& app);
-void add_bench_io(CLI::App& bench);  // Of `bench`.
+// Of `bench`.
+void add_bench_io(CLI::App& bench);
+void add_bench_files(CLI::App& bench);
 void add_warm(CLI::App& app);
 
 /// Notes for a person, one line each, on standard error: output stays what scripts read.
