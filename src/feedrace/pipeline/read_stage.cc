@@ -160,7 +160,8 @@ std::optional<ReadStage::Read> ReadStage::next_read(const std::stop_token& stop,
   }
   if (auto read = ask_again()) return read;
   if (!hand_on()) return std::nullopt;
-  while (Seat* seat = lookahead_.next_due(stop, may_wait)) {
+  // A busy sample may be what the consumer waits for, so that no room comes before it.
+  while (Seat* seat = lookahead_.next_due(stop, may_wait && busy_.empty())) {
     if (seat->held.extent) {
       const HeldBytes held = std::exchange(seat->held, {});
       deliver_held(*seat, held);
@@ -403,7 +404,8 @@ void ReadStage::deliver_cached(Read read, std::size_t bytes_read) {
     sought.found.claim.abandon();
     seat.is_alone = true;
     apart_.push_back(seat.ticket);
-    }
+    return;
+  }
   const auto sample = sought.sample_in(sought.found.claim.fill(bytes_read));
   return push(seat, {seat.batch, seat.index, seat.pick, cached_->owner(), *sample, {}});
 }
