@@ -66,7 +66,7 @@ class Backend {
   struct Limits {
     /// As `File::alignment_bytes`, of the destinations of whole-file reads.
     std::size_t alignment_bytes = 1;
-    std::size_t max_in_flight = 1;    ///< `submit()` takes no more than this at a time.
+    std::size_t max_in_flight = 1;  ///< `submit()` takes no more than this at a time.
   };
 
   virtual ~Backend() = default;

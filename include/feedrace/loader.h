@@ -167,8 +167,8 @@ struct Plan {
   std::size_t batch_size = 0;  ///< Of each rank.
   std::string pipeline;
   std::string backend;
-  std::string backend_reason;  ///< Why this one, in one line.
-  std::string shared_cache;    ///< Where it lies and how large it may be; empty: none.
+  std::string backend_reason;      ///< Why this one, in one line.
+  std::string shared_cache;        ///< Where it lies and how large it may be; empty: none.
   std::size_t reader_threads = 1;  ///< One a device.
   std::size_t decode_threads = 0;
   std::size_t usable_cores = 0;

@@ -56,9 +56,9 @@ struct Pipeline {
   static Pipeline recipe(std::string_view name);
   static std::vector<std::string> recipe_names();
 
-  /// Throws Error kInvalidArgument: no or two geometries, something to do with pictures that are not
-  /// decoded, a size of 0, a share or ratio out of
-  /// order, mean or std not of length 3, a std that is 0 or not finite, mean with kUint8.
+  /// Throws Error kInvalidArgument: no or two geometries, something to do with pictures that are
+  /// not decoded, a size of 0, a share or ratio out of order, mean or std not of length 3, a std
+  /// that is 0 or not finite, mean with kUint8.
   void check() const;
   /// Height and width of the output. Call after `check()`.
   ops::ImageSize output_size() const;

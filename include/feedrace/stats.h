@@ -54,7 +54,7 @@ class LatencyHistogram {
 
 /// Something that was wanted and could not be had, and how often.
 struct FallbackCount {
-  std::string sentence;  ///< What was wanted, why not, what is used instead, what to do.
+  std::string sentence;     ///< What was wanted, why not, what is used instead, what to do.
   std::uint64_t count = 0;  ///< Reads, or attempts, that it concerned.
 };
 
@@ -94,9 +94,9 @@ struct Stats {
   std::array<std::uint64_t, kPathCount> bytes_by_path{};  ///< Bytes read, indexed by `Path`.
   std::uint64_t reads = 0;                                ///< Read requests that completed.
   LatencyHistogram read_latency;                          ///< From submission to completion.
-  std::optional<CacheStats> shared_cache;  ///< Nothing: none is used.
+  std::optional<CacheStats> shared_cache;                 ///< Nothing: none is used.
   std::vector<StageStats> stages;
-  std::string backend;  ///< Name of the storage back end in use.
+  std::string backend;                   ///< Name of the storage back end in use.
   std::vector<FallbackCount> fallbacks;  ///< All of them; the same sentence stands once.
   std::vector<std::string>
       complaints;  ///< The first few flagged samples: where, and what the decoder said.

@@ -3,21 +3,40 @@
 
 #include <sys/mman.h>
 
+#include <cstdint>
 #include <new>
 
 namespace feedrace {
 
+namespace {
+
+constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
+
+std::byte* map(std::size_t bytes) {
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) throw std::bad_alloc();
+  return static_cast<std::byte*>(memory);
+}
+
+/// `bytes` that begin at a huge page: the kernel puts none across its borders.
+std::byte* map_at_huge_page(std::size_t bytes) {
+  std::byte* const memory = map(bytes + kHugePageBytes);
+  const std::size_t behind = reinterpret_cast<std::uintptr_t>(memory) % kHugePageBytes;
+  const std::size_t skipped = (kHugePageBytes - behind) % kHugePageBytes;
+  if (skipped > 0) munmap(memory, skipped);
+  munmap(memory + skipped + bytes, kHugePageBytes - skipped);
+  // Advice: where huge pages are switched off the memory is as good, only slower to pin.
+  madvise(memory + skipped, bytes, MADV_HUGEPAGE);
+  return memory + skipped;
+}
+
+}  // namespace
+
 HostMemory::HostMemory(std::size_t bytes) {
   if (bytes == 0) return;
-  constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
-  if (bytes > ~std::size_t{0} - kPageBytes) throw std::bad_alloc();
-  const std::size_t rounded = (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
-  void* memory = mmap(nullptr, rounded, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) throw std::bad_alloc();
-  // Advice: where huge pages are switched off the memory is as good, only slower to pin.
-  if (rounded >= kHugePageBytes) madvise(memory, rounded, MADV_HUGEPAGE);
-  data_ = static_cast<std::byte*>(memory);
-  bytes_ = rounded;
+  if (bytes > ~std::size_t{0} - kPageBytes - kHugePageBytes) throw std::bad_alloc();
+  bytes_ = (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
+  data_ = bytes_ >= kHugePageBytes ? map_at_huge_page(bytes_) : map(bytes_);
 }
 
 HostMemory::~HostMemory() {
@@ -27,6 +46,15 @@ HostMemory::~HostMemory() {
 void HostMemory::touch() const noexcept {
   for (std::size_t at = 0; at < bytes_; at += kPageBytes) {
     *reinterpret_cast<volatile std::byte*>(data_ + at) = std::byte{0};
+  }
+}
+
+void populate(std::span<std::byte> memory) noexcept {
+  constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE, Linux 5.14.
+  if (memory.empty() || madvise(memory.data(), memory.size(), kPopulateWrite) == 0) return;
+  for (std::size_t at = 0; at < memory.size(); at += HostMemory::kPageBytes) {
+    auto* byte = reinterpret_cast<volatile std::byte*>(memory.data() + at);
+    *byte = *byte;
   }
 }
 

@@ -42,6 +42,10 @@ class HostMemory {
   std::size_t bytes_ = 0;
 };
 
+/// Makes the kernel back every page of `memory` now; what it holds stays. O_DIRECT into pages that
+/// nobody has touched is turned into reads through the page cache by some file systems (btrfs).
+void populate(std::span<std::byte> memory) noexcept;
+
 /// A fixed number of equal, page-aligned buffers in one allocation, lent out one lease at a time.
 ///
 /// One allocation, because a back end registers it once (io_uring fixed buffers, cuFile, pinned

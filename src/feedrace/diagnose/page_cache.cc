@@ -3,9 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/magic.h>
-#include <sys/syscall.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,6 +16,7 @@
 #include "feedrace/core/text.h"
 #include "feedrace/host/file_descriptor.h"
 #include "feedrace/host/file_system.h"
+#include "feedrace/host/page_cache.h"
 #include "feedrace/storage/failures.h"
 
 namespace feedrace::diagnose {
@@ -26,38 +24,10 @@ namespace {
 
 using host::FileDescriptor;
 
-// Of linux/mman.h since 6.5; older headers lack it. The number is the same on every machine.
-constexpr long kCachestatCall = 451;
-struct CachestatRange {
-  std::uint64_t offset_bytes;
-  std::uint64_t size_bytes;
-};
-struct Cachestat {
-  std::uint64_t cached;
-  std::uint64_t dirty;
-  std::uint64_t writeback;
-  std::uint64_t evicted;
-  std::uint64_t recently_evicted;
-};
-
 Result<FileDescriptor> opened(const IoFile& file) {
   FileDescriptor fd(open(file.path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd) return storage::open_failure(file.path, "open", errno);
   return fd;
-}
-
-bool is_overlay(int fd) {
-  struct statfs status{};
-  return fstatfs(fd, &status) == 0 && status.f_type == OVERLAYFS_SUPER_MAGIC;
-}
-
-Failure no_count(const std::string& path, int error_number) {
-  const char* why = error_number == EPERM
-                        ? "the kernel counts pages only for who may write the file"
-                    : error_number == ENOSYS ? "this kernel has no cachestat (6.5 has)"
-                                             : nullptr;
-  return {ErrorCode::kUnsupported, fmt::format("{}: {}", printable(path),
-                                               why ? why : errno_text("cachestat", error_number))};
 }
 
 }  // namespace
@@ -67,18 +37,12 @@ Result<std::uint64_t> cached_pages(const IoJob& job) {
   for (const IoFile& file : job.files) {
     const auto fd = opened(file);
     if (!fd) return fd.error();
-    if (is_overlay(fd->get())) {
-      return Failure{ErrorCode::kUnsupported,
-                     printable(file.path) +
-                         ": overlay keeps its pages with the file below, which "
-                         "the kernel does not count here"};
+    const auto resident = host::residency(fd->get(), 0, file.block_count * job.block_bytes);
+    if (!resident) {
+      return Failure{resident.error().code,
+                     fmt::format("{}: {}", printable(file.path), resident.error().message)};
     }
-    CachestatRange range{0, file.block_count * job.block_bytes};
-    Cachestat counts{};
-    if (syscall(kCachestatCall, fd->get(), &range, &counts, 0) != 0) {
-      return no_count(file.path, errno);
-    }
-    pages += counts.cached;
+    pages += resident->cached_bytes / HostMemory::kPageBytes;
   }
   return pages;
 }

@@ -210,9 +210,8 @@ Result<IoRun> measure_files(const FilesWay& way, const FilesJob& job, bool is_co
   getrusage(RUSAGE_SELF, &before);
   const double cpu_before = cpu_seconds();
   const auto start = std::chrono::steady_clock::now();
-  auto counts = reader.read(job.paths.size(), [](std::size_t, std::span<const std::byte>) {
-    return Result<void>();
-  });
+  auto counts = reader.read(job.paths.size(),
+                            [](std::size_t, std::span<const std::byte>) { return Result<void>(); });
   IoRun run;
   run.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   run.cpu_seconds = cpu_seconds() - cpu_before;
@@ -222,12 +221,12 @@ Result<IoRun> measure_files(const FilesWay& way, const FilesJob& job, bool is_co
                                                     before.ru_nvcsw - before.ru_nivcsw);
   if (!counts) return counts.error();
   run.counts = *std::move(counts);
-  const std::uint64_t on_way = run.counts.bytes_by_path[static_cast<std::size_t>(
-      path_of(way.access))];
+  const std::uint64_t on_way =
+      run.counts.bytes_by_path[static_cast<std::size_t>(path_of(way.access))];
   if (on_way != run.counts.bytes) {
     const auto fallbacks = options.log->counts();
-    return Failure{ErrorCode::kUnsupported, fallbacks.empty() ? "bytes took another path"
-                                                              : fallbacks.front().sentence};
+    return Failure{ErrorCode::kUnsupported,
+                   fallbacks.empty() ? "bytes took another path" : fallbacks.front().sentence};
   }
   return run;
 }

@@ -35,9 +35,9 @@ struct FilesWay {
 /// "threads", "threads+direct", "uring", "uring+direct".
 std::vector<FilesWay> files_ways();
 
-/// Drops the files' pages (`is_cold`) or fills them, then reads each file once. With `checks`, first
-/// compares some with what pread gives. Failures: kCorruptData where they differ; kUnsupported, also
-/// where bytes took another path than the way's; kIo.
+/// Drops the files' pages (`is_cold`) or fills them, then reads each file once. With `checks`,
+/// first compares some with what pread gives. Failures: kCorruptData where they differ;
+/// kUnsupported, also where bytes took another path than the way's; kIo.
 Result<IoRun> measure_files(const FilesWay& way, const FilesJob& job, bool is_cold, bool checks);
 
 }  // namespace feedrace::diagnose

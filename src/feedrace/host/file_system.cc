@@ -168,15 +168,24 @@ void find_mount(const std::string& path, const std::string& root, FileSystem& fo
   mount_type = mount->type;
 }
 
-/// An overlay reads as what it lies on does; in a container that can't be seen.
-bool has_exact_layers(const std::string& options) {
+/// What the layers of an overlay are. It reads as they do; in a container they can't be seen.
+struct Layers {
+  bool have_exact_ends = false;  // All of them.
+  bool are_in_memory = false;    // Any of them: a file may lie there.
+};
+
+Layers layers_of(const std::string& options) {
   const auto layers = overlay_layers(options);
-  return !layers.empty() && std::all_of(layers.begin(), layers.end(), [](const auto& layer) {
+  Layers found{!layers.empty(), false};
+  for (const auto& layer : layers) {
     struct statfs info{};
-    if (statfs(layer.c_str(), &info) != 0) return false;
-    const Kind* kind = kind_of(static_cast<std::uint32_t>(info.f_type));
-    return kind != nullptr && (kind->traits & kExactEnds) != 0;
-  });
+    const bool is_known = statfs(layer.c_str(), &info) == 0;
+    const Kind* kind = is_known ? kind_of(static_cast<std::uint32_t>(info.f_type)) : nullptr;
+    const auto has = [&](auto trait) { return kind != nullptr && (kind->traits & trait) != 0; };
+    found.have_exact_ends = found.have_exact_ends && has(kExactEnds);
+    found.are_in_memory = found.are_in_memory || has(kInMemory);
+  }
+  return found;
 }
 
 void name_kind(std::uint32_t magic, const std::string& mount_type, FileSystem& found) {
@@ -189,7 +198,10 @@ void name_kind(std::uint32_t magic, const std::string& mount_type, FileSystem& f
   found.is_in_memory = (kind->traits & kInMemory) != 0;
   found.is_on_network = (kind->traits & kOnNetwork) != 0;
   found.has_exact_ends = (kind->traits & kExactEnds) != 0;
-  if (found.type == "overlay") found.has_exact_ends = has_exact_layers(found.mount_options);
+  if (found.type != "overlay") return;
+  const Layers layers = layers_of(found.mount_options);
+  found.has_exact_ends = layers.have_exact_ends;
+  found.is_in_memory = layers.are_in_memory;
 }
 
 Failure failure(const std::string& path, const char* call, int error_number) {

@@ -3,7 +3,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "feedrace/core/text.h"
@@ -40,9 +42,19 @@ std::string reason_of(int error_number) {
   }
 }
 
+/// Its pages belong to the file below, of which cachestat says nothing: 0, whatever is there.
+bool is_overlay(int fd) {
+  struct statfs volume{};
+  return fstatfs(fd, &volume) == 0 && volume.f_type == OVERLAYFS_SUPER_MAGIC;
+}
+
 }  // namespace
 
 Result<Residency> residency(int fd, std::uint64_t offset_bytes, std::uint64_t size_bytes) {
+  if (is_overlay(fd)) {
+    return Failure{ErrorCode::kUnsupported,
+                   "page cache: an overlay keeps its pages with the file below, which is not told"};
+  }
   CachestatRange range = {offset_bytes, size_bytes};
   Cachestat pages{};
   if (syscall(kCachestatCall, fd, &range, &pages, 0) != 0) {

@@ -15,8 +15,8 @@ struct Residency {
 };
 
 /// By cachestat(2). `size_bytes` 0: to the end. Any thread. Failure: kUnsupported with the reason:
-/// a kernel before 6.5, a file that the caller neither owns nor may write, a file system without.
-/// There is no fallback, as mincore(2) calls such files resident whatever is true.
+/// a kernel before 6.5, a file that the caller neither owns nor may write, a file system without,
+/// such as overlay. There is no fallback, as mincore(2) calls such files resident whatever is true.
 Result<Residency> residency(int fd, std::uint64_t offset_bytes, std::uint64_t size_bytes);
 
 /// Lets go of cached pages that are clean and that nobody has mapped. `size_bytes` 0: to the end.

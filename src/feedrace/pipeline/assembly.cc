@@ -47,12 +47,22 @@ Assembly::Opened Assembly::open(std::uint64_t serial,
                                 std::uint64_t number, const std::stop_token& stop) {
   {
     std::unique_lock lock(mutex_);
-    const auto is_ready = [&] { return pending_.size() < window_ || find_locked(serial); };
-    changed_.wait(lock, stop, is_ready);
+    // One reader at a time waits for a slot; the others want the batch, not a slot of their own.
+    const auto is_ready = [&] {
+      return find_locked(serial) || (pending_.size() < window_ && !is_opening_);
+    };
+    if (!changed_.wait(lock, stop, is_ready)) return {};
     if (const auto found = find_locked(serial)) return *found;
+    is_opening_ = true;
   }
   auto slot = slots_->acquire(stop);
-  return slot ? admit(serial, order, number, std::move(slot)) : Opened{};
+  Opened opened = slot ? admit(serial, order, number, std::move(slot)) : Opened{};
+  {
+    std::lock_guard lock(mutex_);
+    is_opening_ = false;
+  }
+  changed_.notify_all();
+  return opened;
 }
 
 std::uint64_t Assembly::opened_count() const {

@@ -89,6 +89,7 @@ class Assembly {
   mutable std::mutex mutex_;
   std::condition_variable_any changed_;
   std::deque<std::shared_ptr<PendingBatch>> pending_;  // Guarded by mutex_.
+  bool is_opening_ = false;                            // Guarded by mutex_. A reader in `open`.
   std::uint64_t first_serial_ = 0;                     // Guarded by mutex_. Of `pending_`.
 };
 

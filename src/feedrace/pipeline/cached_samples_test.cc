@@ -45,9 +45,8 @@ class CachedSamplesTest : public ::testing::TestWithParam<bool> {
   std::string source_;
 };
 
-INSTANTIATE_TEST_SUITE_P(All, CachedSamplesTest, ::testing::Bool(), [](const auto& variant) {
-  return variant.param ? "Shards" : "Folder";
-});
+INSTANTIATE_TEST_SUITE_P(All, CachedSamplesTest, ::testing::Bool(),
+                         [](const auto& variant) { return variant.param ? "Shards" : "Folder"; });
 
 TEST_P(CachedSamplesTest, ASecondLoaderReadsNothing) {
   LoaderOptions plain = options();
@@ -114,8 +113,8 @@ TEST_P(CachedSamplesTest, ASampleThatIsCutShortIsNamedAndNotKept) {
   // Behind the loader's back, after it has opened the data.
   if (GetParam()) {
     const std::string shard = loader.dataset().shards().front();
-    ASSERT_EQ(truncate(shard.c_str(), static_cast<off_t>(loader.dataset().place(0).offset_bytes + 1)),
-              0);
+    ASSERT_EQ(
+        truncate(shard.c_str(), static_cast<off_t>(loader.dataset().place(0).offset_bytes + 1)), 0);
   } else {
     ASSERT_EQ(truncate(loader.dataset().path(0).c_str(), 10), 0);
   }

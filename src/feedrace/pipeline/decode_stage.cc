@@ -79,17 +79,27 @@ void DecodeThread::name_place(const DecodeTask& task, Failure& failure) const {
   const bool is_named = failure.message.starts_with(where + ":") ||
                         (is_own_file && failure.message.starts_with(path + ":"));
   if (!is_named) failure.message = where + ": " + failure.message;
-  // Whatever is wrong with one sample is the data's fault, but for a device that fails.
-  if (failure.code != ErrorCode::kIo) failure.code = ErrorCode::kCorruptData;
+  // Whatever is wrong with one sample is the data's fault, but for a device that fails, or a path
+  // that the user has refused.
+  const bool is_given = failure.code == ErrorCode::kIo || is_refused(task);
+  if (!is_given) failure.code = ErrorCode::kCorruptData;
+}
+
+/// A read that would have taken another path than the user allows: no sample is at fault, so none
+/// is replaced.
+bool DecodeThread::is_refused(const DecodeTask& task) {
+  return task.failure && task.failure->code == ErrorCode::kUnsupported;
 }
 
 void DecodeThread::handle_bad(DecodeTask& task, Failure failure) {
   name_place(task, failure);
-  const auto listed =
-      shared_.quarantine.add(shared_.dataset, task.pick.sample, task.batch->order->epoch(),
-                             to_string(failure.code), failure.message);
+  const bool is_data = !is_refused(task);
+  const auto listed = is_data ? shared_.quarantine.add(shared_.dataset, task.pick.sample,
+                                                       task.batch->order->epoch(),
+                                                       to_string(failure.code), failure.message)
+                              : Result<void>();
   if (!listed) failure = listed.error();
-  const bool is_raised = shared_.on_error == OnError::kRaise || !listed;
+  const bool is_raised = shared_.on_error == OnError::kRaise || !listed || !is_data;
   if (!is_raised) {
     if (shared_.on_error == OnError::kZero) {
       blank(task);
@@ -115,7 +125,8 @@ bool DecodeThread::substitute(DecodeTask& task) {
     auto bytes = stand_ins_.read(pick.sample);
     if (!bytes) continue;
     if (!shared_.pipeline.reads_only &&
-        !worker_.run(bytes->view(), pick.draw, pick.sample, slot.image(task.index))) continue;
+        !worker_.run(bytes->view(), pick.draw, pick.sample, slot.image(task.index)))
+      continue;
     slot.labels()[task.index] = *label;
     slot.indices()[task.index] = pick.sample;
     slot.flags()[task.index] = SampleFlag::kSubstituted;

@@ -61,6 +61,7 @@ class DecodeThread {
   Result<std::int64_t> fill(const DecodeTask& task);
   void handle_bad(DecodeTask& task, Failure failure);
   void name_place(const DecodeTask& task, Failure& failure) const;
+  static bool is_refused(const DecodeTask& task);
   bool substitute(DecodeTask& task);
   void blank(DecodeTask& task);
 

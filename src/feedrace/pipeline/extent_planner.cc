@@ -16,7 +16,9 @@ std::uint64_t round_up(std::uint64_t bytes, std::uint64_t alignment) {
 
 }  // namespace
 
-void ExtentPlanner::add(const Wanted& wanted) { wanted_.emplace(key_of(wanted), wanted.size_bytes); }
+void ExtentPlanner::add(const Wanted& wanted) {
+  wanted_.emplace(key_of(wanted), wanted.size_bytes);
+}
 
 void ExtentPlanner::remove(const Wanted& wanted) { wanted_.erase(key_of(wanted)); }
 

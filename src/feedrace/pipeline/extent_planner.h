@@ -25,8 +25,8 @@ struct PlannedExtent {
 };
 
 /// Turns samples that are wanted soon into reads: the one that is due first says where, and those
-/// that lie beside it in the shard ride along, wherever they stand in the order. Holds what is known
-/// to be wanted and is not read yet. Not thread-safe; no I/O.
+/// that lie beside it in the shard ride along, wherever they stand in the order. Holds what is
+/// known to be wanted and is not read yet. Not thread-safe; no I/O.
 class ExtentPlanner {
  public:
   struct Options {

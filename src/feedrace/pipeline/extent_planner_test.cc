@@ -252,9 +252,8 @@ class RandomPlan {
       EXPECT_LE(ticket, last_ticket);
       EXPECT_EQ(taken.back().shard, due.shard);
     }
-    std::sort(taken.begin(), taken.end(), [](const Wanted& a, const Wanted& b) {
-      return a.offset_bytes < b.offset_bytes;
-    });
+    std::sort(taken.begin(), taken.end(),
+              [](const Wanted& a, const Wanted& b) { return a.offset_bytes < b.offset_bytes; });
     check_cover(taken, extent, alignment);
     if (!overlaps_) check_greedy(taken.front(), taken.back(), extent, last_ticket, alignment);
   }

@@ -23,8 +23,8 @@ class FileCache {
       : backend_(backend), capacity_(capacity) {}
 
   /// The number of files that a process may keep open for shards: a quarter of its soft limit,
-  /// within [16, 1024]. A file may take two descriptors, one with O_DIRECT; half of them are left to
-  /// the host program.
+  /// within [16, 1024]. A file may take two descriptors, one with O_DIRECT; half of them are left
+  /// to the host program.
   static std::size_t default_capacity();
 
   Result<std::shared_ptr<storage::File>> open(const std::string& path);

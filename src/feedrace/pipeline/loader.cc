@@ -95,8 +95,7 @@ class Loader::Impl {
   const LoaderOptions options_;
   const pipeline::OpenedSets opened_;
   const std::shared_ptr<const formats::Dataset> dataset_;
-  const std::shared_ptr<storage::FallbackLog> fallbacks_ =
-      std::make_shared<storage::FallbackLog>();
+  const std::shared_ptr<storage::FallbackLog> fallbacks_ = std::make_shared<storage::FallbackLog>();
   const pipeline::StoragePlan storage_;
   pipeline::Sizing sizing_;
   const order::State base_state_;
@@ -146,12 +145,27 @@ decode::DecodeLimits Loader::Impl::decode_limits() const {
 void Loader::Impl::start() {
   if (readers_.empty()) readers_ = pipeline::make_readers(storage_, sizing_, *fallbacks_);
   if (!parts_) {
-    parts_.emplace(pipeline::RunParts{
-        *dataset_, options_.pipeline, order_, sizing_.split, decode_limits(), options_.on_error,
-        options_.queue_depth, sizing_.plan.decode_threads, options_.prefetch_factor,
-        sizing_.max_sample_bytes, sizing_.horizon, readers_, storage_.reader_of_shard, storage_.cache, slots_,
-        [this] { return pipeline::make_stand_in_backend(options_); }, quarantine_, *fallbacks_,
-        read_counters_, io_clock_, decode_clock_});
+    parts_.emplace(pipeline::RunParts{*dataset_,
+                                      options_.pipeline,
+                                      order_,
+                                      sizing_.split,
+                                      decode_limits(),
+                                      options_.on_error,
+                                      options_.queue_depth,
+                                      sizing_.plan.decode_threads,
+                                      options_.prefetch_factor,
+                                      sizing_.max_sample_bytes,
+                                      sizing_.horizon,
+                                      readers_,
+                                      storage_.reader_of_shard,
+                                      storage_.cache,
+                                      slots_,
+                                      storage_.make_stand_in,
+                                      quarantine_,
+                                      *fallbacks_,
+                                      read_counters_,
+                                      io_clock_,
+                                      decode_clock_});
   }
   auto run = std::make_unique<pipeline::Run>(*parts_, epoch_, epoch_order_->position_of(0));
   std::lock_guard lock(run_mutex_);

@@ -12,8 +12,8 @@ Lookahead::Lookahead(const formats::Dataset& dataset, Assembly& assembly, Option
       assembly_(assembly),
       options_(std::move(options)),
       noticed_(std::move(noticed)) {
-  ahead_.order = std::make_shared<order::EpochOrder>(
-      options_.order, options_.split, options_.first_epoch, options_.first_position);
+  ahead_.order = std::make_shared<order::EpochOrder>(options_.order, options_.split,
+                                                     options_.first_epoch, options_.first_position);
   open_ = ahead_;
 }
 
@@ -70,7 +70,8 @@ Assembly::Opened Lookahead::open_batch(std::uint64_t serial, const std::stop_tok
 Seat* Lookahead::next_due(const std::stop_token& stop, bool may_wait) {
   look_ahead();
   if (!has_next()) {
-    if (may_wait) assembly_.await_opened(ahead_.serial, stop);
+    // `look_ahead` goes on with a batch once the one before it is open.
+    if (may_wait) assembly_.await_opened(ahead_.serial - 1, stop);
     return nullptr;
   }
   Seat& next = seat(due_end_);

@@ -17,7 +17,7 @@ namespace feedrace::pipeline {
 
 /// Bytes that have arrived for a sample before it was due.
 struct HeldBytes {
-  Extent extent;  ///< Null: nothing is held.
+  Extent extent;                  ///< Null: nothing is held.
   std::uint64_t begin_bytes = 0;  ///< Of the extent, in the shard.
   std::size_t bytes_read = 0;
 };
@@ -30,8 +30,8 @@ struct Seat {
   order::Pick pick;
   formats::Place place;
   std::shared_ptr<PendingBatch> batch;  ///< Set once it is due: its batch is open.
-  bool is_read = false;   ///< A read that serves it is on its way, or has come.
-  bool is_alone = false;  ///< No other may share its read: one did, and it failed.
+  bool is_read = false;                 ///< A read that serves it is on its way, or has come.
+  bool is_alone = false;                ///< No other may share its read: one did, and it failed.
   HeldBytes held;
 };
 

@@ -66,8 +66,9 @@ void Pipeline::check() const {
     const bool is_bare = !random_resized_crop && !resize_center_crop && ops.empty() &&
                          flip_probability == 0 && mean.empty() && std.empty();
     if (!is_bare) {
-      refuse("the pipeline only reads and has something to do with pictures as well; leave out "
-             "reads_only, or crop, resize, flip, ops, mean and std");
+      refuse(
+          "the pipeline only reads and has something to do with pictures as well; leave out "
+          "reads_only, or crop, resize, flip, ops, mean and std");
     }
     return;
   }

@@ -69,12 +69,10 @@ void fit_window(Sizing& sizing) {
   BufferShape& buffers = sizing.buffers;
   if (buffers.count <= buffers.base_count) return;
   Plan& plan = sizing.plan;
-  const std::uint64_t needed =
-      plan.other_bytes + plan.decode_scratch_bytes + plan.batch_slot_bytes;
+  const std::uint64_t needed = plan.other_bytes + plan.decode_scratch_bytes + plan.batch_slot_bytes;
   const std::uint64_t left =
       plan.memory_limit_bytes > needed ? plan.memory_limit_bytes - needed : 0;
-  const auto fitting =
-      static_cast<std::size_t>(left / (sizing.reader_count * buffers.bytes));
+  const auto fitting = static_cast<std::size_t>(left / (sizing.reader_count * buffers.bytes));
   if (fitting >= buffers.count) return;
   plan.warnings.push_back(fmt::format(
       "the shuffle window needs {} of read buffers and the memory limit leaves {}: chunks are read "
@@ -251,8 +249,8 @@ Sizing make_sizing(const LoaderOptions& options, const OpenedSets& opened,
   plan.warnings.insert(plan.warnings.end(), opened.warnings.begin(), opened.warnings.end());
 
   sizing.reader_count = reader_count;
-  const bool holds_window = sizing.order->options().shuffle.shuffle == Shuffle::kWindow &&
-                            dataset.mean_image_bytes() > 0;
+  const bool holds_window =
+      sizing.order->options().shuffle.shuffle == Shuffle::kWindow && dataset.mean_image_bytes() > 0;
   sizing.buffers =
       plan_buffers(options, plan.decode_threads, dataset.mean_image_bytes(), holds_window);
   const std::uint64_t ahead = options.prefetch_factor * std::uint64_t{options.batch_size} +

@@ -21,7 +21,8 @@ std::size_t default_decode_threads(std::size_t usable_cores) noexcept;
 struct BufferShape {
   std::size_t count = 0;
   std::size_t bytes = 0;
-  std::size_t base_count = 0;  ///< Of `count`, those for reads on their way; the rest hold a window.
+  std::size_t base_count =
+      0;  ///< Of `count`, those for reads on their way; the rest hold a window.
 };
 /// At least `kDefaultBufferCount` x `kDefaultBufferBytes`; larger where the mean image would fill
 /// more than half a buffer, more where queue and threads need more. A window shuffle over shards

@@ -19,6 +19,8 @@ namespace {
 constexpr std::uint64_t kMaxGapBytes = 16 << 10;
 // Between questions for samples that another process is reading.
 constexpr std::chrono::microseconds kBusyPause{200};
+// How long one process waits for another's read before it reads for itself.
+constexpr std::chrono::seconds kBusyPatience{2};
 // Completions taken from the back end at a time.
 constexpr std::size_t kHarvest = 32;
 // More bytes in flight only wait longer in the device's queue: 2 GB/s take 32 ms for them.
@@ -64,8 +66,9 @@ ReadStage::~ReadStage() = default;
 void ReadStage::run(const std::stop_token& stop) {
   // Where it can't be bound it runs elsewhere: slower, but nothing to stop for.
   if (!options_.cpus.empty() && !host::bind_thread(options_.cpus)) {
-    fallbacks_.add("the reader could not be bound to the CPUs of its device's NUMA node; allow "
-                   "them (taskset, cpuset)");
+    fallbacks_.add(
+        "the reader could not be bound to the CPUs of its device's NUMA node; allow "
+        "them (taskset, cpuset)");
   }
   open_backend();
   try {
@@ -83,9 +86,11 @@ void ReadStage::open_backend() {
   // Pinning takes 2 s a GB, so what holds a window is not; nor is it needed for reading.
   const std::span<std::byte> memory = buffers_->memory().bytes();
   const std::size_t base_bytes = options_.base_buffers * buffers_->buffer_bytes();
-  const auto pinned =
-      backend->register_memory(memory.first(std::min(memory.size(), base_bytes)));
-  if (!pinned) fallbacks_.add(pinned.error().message);
+  const auto pinned = backend->register_memory(memory.first(std::min(memory.size(), base_bytes)));
+  if (!pinned) {
+    fallbacks_.add(pinned.error().message);
+    populate(memory.first(std::min(memory.size(), base_bytes)));  // As pinning would have.
+  }
   const std::size_t depth =
       std::max<std::size_t>(1, std::min(options_.queue_depth, backend->limits().max_in_flight));
   std::lock_guard lock(mutex_);
@@ -175,15 +180,15 @@ std::optional<ReadStage::Read> ReadStage::next_read(const std::stop_token& stop,
   return std::nullopt;
 }
 
-/// What the shared cache has to say: the sample is delivered, to be read into the cache, to be asked
-/// for again, or to be read as if there were no cache.
+/// What the shared cache has to say: the sample is delivered, to be read into the cache, to be
+/// asked for again, or to be read as if there were no cache.
 ReadStage::Lookup ReadStage::look_up(Seat& seat, Read& read) {
   if (!cached_ || seat.is_alone) return Lookup::kNotCached;
   auto sought = cached_->find(seat.pick.sample, seat.place);
   if (!sought || sought->read_bytes > options_.max_sample_bytes) return Lookup::kNotCached;
   switch (sought->found.state) {
     case storage::SharedCache::State::kBusy:
-      busy_.push_back(seat.ticket);
+      busy_.push_back({seat.ticket, Clock::now()});
       return Lookup::kLater;
     case storage::SharedCache::State::kFull:
       return Lookup::kNotCached;
@@ -201,11 +206,32 @@ ReadStage::Lookup ReadStage::look_up(Seat& seat, Read& read) {
 
 std::optional<ReadStage::Read> ReadStage::ask_again() {
   for (std::size_t left = busy_.size(); left > 0; --left) {
-    const std::uint64_t ticket = busy_.front();
+    const Busy busy = busy_.front();
     busy_.pop_front();
-    if (auto read = read_of(lookahead_.seat(ticket))) return read;
+    Seat& seat = lookahead_.seat(busy.ticket);
+    // One that was stopped, or whose device hangs, must not hold up this process too.
+    seat.is_alone = Clock::now() - busy.since > kBusyPatience;
+    auto read = read_of(seat);
+    const bool is_still_busy = !busy_.empty() && busy_.back().ticket == busy.ticket;
+    if (is_still_busy) busy_.back().since = busy.since;
+    if (read) return read;
   }
   return std::nullopt;
+}
+
+/// An open may hang as a read may (a dead network mount), so it is noted for the time-out's
+/// message.
+Result<std::shared_ptr<storage::File>> ReadStage::open_shard(const Seat& seat) {
+  note_opening(seat.pick.sample);
+  auto file = files_->open(dataset_.shards()[seat.place.shard]);
+  note_opening(std::nullopt);
+  return file;
+}
+
+void ReadStage::note_opening(std::optional<std::uint64_t> sample) {
+  std::lock_guard lock(mutex_);
+  opening_ = sample;
+  opening_since_ = Clock::now();
 }
 
 /// The read of a seat that is due, with what rides along; nothing when none is needed, or it failed
@@ -228,7 +254,7 @@ std::optional<ReadStage::Read> ReadStage::read_of(Seat& seat) {
         cached.path = dataset_.path(seat.pick.sample);
         return cached;
       }
-      auto file = files_->open(dataset_.shards()[seat.place.shard]);
+      auto file = open_shard(seat);
       if (file) {
         cached.file = *file;
         return cached;
@@ -253,12 +279,12 @@ std::optional<ReadStage::Read> ReadStage::read_of_range(Seat& seat) {
   const formats::Place& place = seat.place;
   const bool is_planned =
       place.size_bytes <= buffers_->buffer_bytes() && !seat.is_alone && !cached_;
-  auto file = files_->open(dataset_.shards()[place.shard]);
+  auto file = open_shard(seat);
   const bool is_too_large = place.size_bytes > options_.max_sample_bytes;
   if (is_too_large || !file) {
     if (is_planned) planner_.remove(wanted_of(seat));
-    fail(seat, is_too_large ? too_large(place.size_bytes, options_.max_sample_bytes)
-                            : file.error());
+    fail(seat,
+         is_too_large ? too_large(place.size_bytes, options_.max_sample_bytes) : file.error());
     return std::nullopt;
   }
   Read read;
@@ -350,7 +376,9 @@ void ReadStage::complete(storage::Completion& completion, const std::stop_token&
 /// A file that fills its buffer may go on behind it: ask for its size and read it in one piece.
 void ReadStage::read_again_whole(Read read) {
   Seat& seat = lookahead_.seat(read.tickets[0]);
+  note_opening(seat.pick.sample);
   auto opened = backend_->open(read.path);
+  note_opening(std::nullopt);
   if (!opened) return fail(seat, opened.error());
   read.file = std::move(*opened);
   const std::uint64_t size = std::max<std::uint64_t>(1, read.file->size_bytes());
@@ -375,8 +403,12 @@ void ReadStage::read_apart(const Read& read) {
 void ReadStage::deliver_file(Read read, std::size_t bytes_read) {
   Seat& seat = lookahead_.seat(read.tickets[0]);
   const auto memory = std::make_shared<const BufferPool::Lease>(std::move(read.lease));
-  return push(seat, {seat.batch, seat.index, seat.pick, memory,
-                     std::span<const std::byte>(memory->bytes()).first(bytes_read), {}});
+  return push(seat, {seat.batch,
+                     seat.index,
+                     seat.pick,
+                     memory,
+                     std::span<const std::byte>(memory->bytes()).first(bytes_read),
+                     {}});
 }
 
 void ReadStage::deliver_range(Read read, std::size_t bytes_read) {
@@ -398,8 +430,8 @@ void ReadStage::deliver_cached(Read read, std::size_t bytes_read) {
   const bool is_file = seat.place.shard == formats::Place::kOwnFile;
   const auto read_part = sought.found.claim.memory().first(bytes_read);
   // A file that has changed since it was asked for its size is not what the key says.
-  const bool is_whole = is_file ? bytes_read == sought.sample_bytes
-                                : sought.sample_in(read_part).has_value();
+  const bool is_whole =
+      is_file ? bytes_read == sought.sample_bytes : sought.sample_in(read_part).has_value();
   if (!is_whole) {
     sought.found.claim.abandon();
     seat.is_alone = true;
@@ -420,7 +452,8 @@ void ReadStage::deliver_held(Seat& seat, const HeldBytes& held) {
                                    held.bytes_read > begin ? held.bytes_read - begin : 0)});
   }
   const std::span<const std::byte> bytes = held.extent->bytes();
-  return push(seat, {seat.batch, seat.index, seat.pick, held.extent, bytes.subspan(begin, size), {}});
+  return push(seat,
+              {seat.batch, seat.index, seat.pick, held.extent, bytes.subspan(begin, size), {}});
 }
 
 void ReadStage::fail(Seat& seat, const Failure& failure) {
@@ -447,9 +480,14 @@ std::vector<ReadStage::Waiting> ReadStage::in_flight() const {
   std::vector<Waiting> waiting;
   {
     std::lock_guard lock(mutex_);
+    const auto now = Clock::now();
+    if (opening_) {
+      const double seconds = std::chrono::duration<double>(now - opening_since_).count();
+      waiting.push_back({*opening_, seconds});
+    }
     for (const std::optional<Read>& read : slots_) {
       if (!read) continue;
-      const double seconds = static_cast<double>(nanoseconds_since(read->started)) * 1e-9;
+      const double seconds = std::chrono::duration<double>(now - read->started).count();
       waiting.push_back({read->sample, seconds});
     }
   }

@@ -75,7 +75,7 @@ class ReadStage {
     std::uint64_t sample = 0;
     double seconds = 0;
   };
-  /// Reads that have not come back, longest first.
+  /// Reads that have not come back, and an open that has not, longest first.
   std::vector<Waiting> in_flight() const;
 
  private:
@@ -105,6 +105,8 @@ class ReadStage {
   enum class Lookup { kDone, kRead, kLater, kNotCached };
   Lookup look_up(Seat& seat, Read& read);
   std::optional<Read> ask_again();
+  Result<std::shared_ptr<storage::File>> open_shard(const Seat& seat);
+  void note_opening(std::optional<std::uint64_t> sample);
   std::optional<Read> read_of_file(Seat& seat);
   std::optional<Read> read_of_range(Seat& seat);
   bool take_buffer(Read& read, const std::stop_token& stop, bool may_wait);
@@ -137,13 +139,19 @@ class ReadStage {
   std::unique_ptr<storage::Backend> backend_;  // Set under mutex_.
   std::optional<FileCache> files_;
   std::optional<CachedSamples> cached_;
-  std::deque<std::uint64_t> busy_;       // Tickets, due, that another process is reading.
-  std::vector<DecodeTask> tasks_;        // On their way to the decode queue.
-  std::optional<Read> held_read_;        // Waits for a buffer.
-  std::deque<Read> retries_;             // Reads that must be made again, larger.
-  std::deque<std::uint64_t> apart_;      // Tickets, due, that are to be read alone.
+  struct Busy {
+    std::uint64_t ticket = 0;  // Due.
+    Clock::time_point since;
+  };
+  std::deque<Busy> busy_;            // Samples that another process is reading.
+  std::vector<DecodeTask> tasks_;    // On their way to the decode queue.
+  std::optional<Read> held_read_;    // Waits for a buffer.
+  std::deque<Read> retries_;         // Reads that must be made again, larger.
+  std::deque<std::uint64_t> apart_;  // Tickets, due, that are to be read alone.
 
   mutable std::mutex mutex_;
+  std::optional<std::uint64_t> opening_;    // Guarded by mutex_. Sample whose file is being opened.
+  Clock::time_point opening_since_;         // Guarded by mutex_.
   std::vector<std::optional<Read>> slots_;  // Guarded by mutex_. By `user_data` of the request.
   std::vector<std::size_t> free_slots_;
   std::vector<storage::ReadRequest> requests_;  // Placed in flight, to be submitted together.

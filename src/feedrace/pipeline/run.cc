@@ -49,10 +49,11 @@ Run::Run(const RunParts& parts, std::uint64_t epoch, std::uint64_t position)
   } catch (const std::system_error& error) {
     shutdown_.cancel();
     join();
-    throw Error(ErrorCode::kIo,
-                fmt::format("thread {} of {} could not be started ({}); use fewer threads or raise "
-                            "the limit on processes (ulimit -u)",
-                            threads_.size() + 1, parts.decode_threads + readers_.size(), error.what()));
+    throw Error(
+        ErrorCode::kIo,
+        fmt::format("thread {} of {} could not be started ({}); use fewer threads or raise "
+                    "the limit on processes (ulimit -u)",
+                    threads_.size() + 1, parts.decode_threads + readers_.size(), error.what()));
   }
 }
 

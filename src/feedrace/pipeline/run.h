@@ -38,7 +38,7 @@ struct RunParts {
   std::uint64_t max_sample_bytes = 0;
   std::size_t horizon = 1;  ///< See `Lookahead::Options`.
   std::vector<ReaderParts> readers;
-  std::vector<std::uint32_t> reader_of_shard;  ///< Empty: all are of the first.
+  std::vector<std::uint32_t> reader_of_shard;   ///< Empty: all are of the first.
   std::shared_ptr<storage::SharedCache> cache;  ///< Null: none.
   std::shared_ptr<SlotPool> slots;
   SingleReader::Factory make_backend;  ///< For stand-ins.
@@ -49,8 +49,8 @@ struct RunParts {
   StageClock& decode_clock;
 };
 
-/// The threads of a loader from one start to one end: a reader a device, and the decode threads. The shutdown
-/// specification in ARCHITECTURE.md says who ends when.
+/// The threads of a loader from one start to one end: a reader a device, and the decode threads.
+/// The shutdown specification in ARCHITECTURE.md says who ends when.
 class Run {
  public:
   /// Starts the threads at a position of an epoch. Throws Error kIo when no thread can be had.

@@ -75,8 +75,7 @@ void spoil(const testing::TempDir& dir, int i) {
 
 std::function<std::unique_ptr<storage::Backend>()> faulty(testing::FaultPlan plan) {
   return [plan] {
-    return std::make_unique<testing::FaultyBackend>(storage::simple_backend(32),
-                                                    plan);
+    return std::make_unique<testing::FaultyBackend>(storage::simple_backend(32), plan);
   };
 }
 

@@ -24,11 +24,15 @@ Result<SingleReader::Bytes> SingleReader::read(std::uint64_t sample) {
                    fmt::format("the sample has {} bytes and at most {} fit in the memory limit",
                                size, max_sample_bytes_)};
   }
-  Bytes bytes{HostMemory(static_cast<std::size_t>(std::max<std::uint64_t>(1, size))), 0};
+  // Whole blocks, so that the sample comes by the path that was chosen.
+  const std::uint64_t mask = (*file)->alignment_bytes() - 1;
   storage::ReadRequest request;
   request.file = file->get();
-  request.offset_bytes = place.offset_bytes;
-  request.destination = bytes.memory.bytes().first(static_cast<std::size_t>(size));
+  request.offset_bytes = place.offset_bytes & ~mask;
+  const auto begin = static_cast<std::size_t>(place.offset_bytes - request.offset_bytes);
+  const auto end = static_cast<std::size_t>((begin + size + mask) & ~mask);
+  Bytes bytes{HostMemory(std::max<std::size_t>(1, end)), begin, 0};
+  request.destination = bytes.memory.bytes().first(end);
   backend_->submit({&request, 1});
   std::array<storage::Completion, 1> done;
   while (backend_->wait(done, 1) == 0) {
@@ -37,10 +41,10 @@ Result<SingleReader::Bytes> SingleReader::read(std::uint64_t sample) {
   }
   counters_.record(done[0]);
   if (!done[0].bytes_read) return done[0].bytes_read.error();
-  if (*done[0].bytes_read < size) {
+  if (*done[0].bytes_read < begin + size) {
     return Failure{ErrorCode::kCorruptData,
                    fmt::format("the file ends {} bytes into the sample of {} bytes",
-                               *done[0].bytes_read, size)};
+                               *done[0].bytes_read - std::min(begin, *done[0].bytes_read), size)};
   }
   bytes.size = static_cast<std::size_t>(size);
   return bytes;

@@ -33,8 +33,9 @@ class SingleReader {
   /// The sample's encoded bytes in memory of their own.
   struct Bytes {
     HostMemory memory;
+    std::size_t begin = 0;
     std::size_t size = 0;
-    std::span<const std::byte> view() const noexcept { return memory.bytes().first(size); }
+    std::span<const std::byte> view() const noexcept { return memory.bytes().subspan(begin, size); }
   };
   Result<Bytes> read(std::uint64_t sample);
 

@@ -44,54 +44,60 @@ storage::StorageNeeds needs_of(const LoaderOptions& options, const formats::Data
 }
 
 /// Ranks that read the same data set share its cache unless they name another.
-void open_cache(const LoaderOptions& options, const formats::Dataset& dataset,
-                StoragePlan& plan) {
+void open_cache(const LoaderOptions& options, const formats::Dataset& dataset, StoragePlan& plan) {
   if (!options.shared_cache) return;
   storage::SharedCache::Options cache;
-  cache.name = options.shared_cache->name.empty() ? dataset.fingerprint()
-                                                  : options.shared_cache->name;
+  cache.name =
+      options.shared_cache->name.empty() ? dataset.fingerprint() : options.shared_cache->name;
   cache.limit_bytes = options.shared_cache->limit_bytes;
   cache.folder = options.shared_cache->folder;
   auto opened = storage::SharedCache::open(cache);
   if (!opened) raise(opened.error());
   plan.cache = *std::move(opened);
-  plan.cache_text =
-      fmt::format("up to {} of samples in {}, shared by all processes that name it{}",
-                  human_bytes(cache.limit_bytes), printable(plan.cache->path()),
-                  plan.cache->in_memory() ? "" : " (a disk, not memory)");
+  plan.cache_text = fmt::format("up to {} of samples in {}, shared by all processes that name it{}",
+                                human_bytes(cache.limit_bytes), printable(plan.cache->path()),
+                                plan.cache->in_memory() ? "" : " (a disk, not memory)");
 }
 
 }  // namespace
 
 CacheStats cache_stats(const storage::SharedCache& cache) {
   const storage::SharedCache::Stats stats = cache.stats();
-  return {stats.hits, stats.misses,  stats.full,       stats.busy,
+  return {stats.hits,    stats.misses,       stats.full,       stats.busy,
           stats.entries, stats.filled_bytes, stats.limit_bytes};
 }
 
 StoragePlan plan_storage(const LoaderOptions& options, const formats::Dataset& dataset,
-                         const std::shared_ptr<storage::FallbackLog>& log) {
+                         const std::shared_ptr<storage::FallbackLog>& log,
+                         const std::string& root) {
   StoragePlan plan;
   open_cache(options, dataset, plan);
   if (options.backend_factory) {
     plan.name = "given by the program";
     plan.reason = "given by the program";
     plan.make_backends.push_back(options.backend_factory);
+    plan.make_stand_in = options.backend_factory;
     plan.cpus.emplace_back();
     plan.nodes.push_back(-1);
     return plan;
   }
-  storage::StorageChoice choice = storage::choose_storage(needs_of(options, dataset, log));
+  storage::StorageChoice choice =
+      storage::choose_storage(needs_of(options, dataset, log), {root, {}});
   if (choice.is_fallback && options.fallback == Fallback::kError) {
     throw Error(ErrorCode::kUnsupported,
-                fmt::format("storage: {}; fallback=error refuses to use {} instead", choice.reason,
-                            choice.name));
+                fmt::format("storage: {}; fallback=error refuses what would be used instead ({})",
+                            choice.shortfall, choice.name));
   }
   if (choice.is_fallback) log->add(choice.reason);
   plan.name = choice.name;
   plan.reason = choice.reason;
+  plan.make_stand_in = [device = choice.devices.front()]() mutable {
+    device.engine = storage::Engine::kThreads;
+    device.options.queue_depth = 1;
+    return device.make();
+  };
   // On one node there is nothing to bind to.
-  const bool has_nodes = host::node_count() > 1;
+  const bool has_nodes = host::node_count(root) > 1;
   for (const storage::DeviceChoice& device : choice.devices) {
     plan.make_backends.push_back([device] { return device.make(); });
     plan.nodes.push_back(has_nodes ? device.device.numa_node : -1);
@@ -108,8 +114,8 @@ std::vector<ReaderParts> make_readers(const StoragePlan& storage, const Sizing& 
   for (std::size_t i = 0; i < storage.make_backends.size(); ++i) {
     ReaderParts reader;
     reader.make_backend = storage.make_backends[i];
-    reader.buffers = BufferPool::create(sizing.buffers.count, sizing.buffers.bytes,
-                                        sizing.max_sample_bytes);
+    reader.buffers =
+        BufferPool::create(sizing.buffers.count, sizing.buffers.bytes, sizing.max_sample_bytes);
     reader.base_buffers = sizing.buffers.base_count;
     reader.cpus = storage.cpus[i];
     if (storage.nodes[i] >= 0) {
@@ -119,10 +125,6 @@ std::vector<ReaderParts> make_readers(const StoragePlan& storage, const Sizing& 
     readers.push_back(std::move(reader));
   }
   return readers;
-}
-
-std::unique_ptr<storage::Backend> make_stand_in_backend(const LoaderOptions& options) {
-  return options.backend_factory ? options.backend_factory() : storage::simple_backend();
 }
 
 }  // namespace feedrace::pipeline

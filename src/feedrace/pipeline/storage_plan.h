@@ -22,6 +22,9 @@ struct StoragePlan {
   std::string reason;  ///< One line.
   /// One a device; the program's own factory is one too.
   std::vector<ReadStage::MakeBackend> make_backends;
+  /// Of what reads stand-ins for bad samples, by the same path: one read at a time, not worth a
+  /// ring.
+  ReadStage::MakeBackend make_stand_in;
   std::vector<std::vector<std::size_t>> cpus;  ///< Of the device's NUMA node; empty: anywhere.
   std::vector<int> nodes;                      ///< -1: unknown.
   std::vector<std::uint32_t> reader_of_shard;
@@ -31,17 +34,15 @@ struct StoragePlan {
 
 CacheStats cache_stats(const storage::SharedCache& cache);
 
-/// Asks the machine and decides. Fallbacks are counted in `log`, which the back ends share. Throws
-/// Error: kUnsupported when the options refuse what would be used instead; what
-/// `storage::choose_storage` and opening the shared cache throw.
+/// Asks the machine, whose /proc and /sys lie under `root` (tests), and decides. Fallbacks are
+/// counted in `log`, which the back ends share. Throws Error: kUnsupported when the options refuse
+/// what would be used instead; what `storage::choose_storage` and opening the shared cache throw.
 StoragePlan plan_storage(const LoaderOptions& options, const formats::Dataset& dataset,
-                         const std::shared_ptr<storage::FallbackLog>& log);
+                         const std::shared_ptr<storage::FallbackLog>& log,
+                         const std::string& root = "/");
 
 /// A pool of buffers for each reader, on its device's node where that is known.
 std::vector<ReaderParts> make_readers(const StoragePlan& storage, const Sizing& sizing,
                                       storage::FallbackLog& log);
-
-/// What reads stand-ins for bad samples: a rare path, one read at a time, not worth a ring.
-std::unique_ptr<storage::Backend> make_stand_in_backend(const LoaderOptions& options);
 
 }  // namespace feedrace::pipeline

@@ -59,12 +59,13 @@ struct ReaderWorld {
         slots(make_test_slots(wanted.batch_size, wanted.window + 2, wanted.window + 2)),
         assembly(slots, wanted.window) {}
 
-  Lookahead reader(std::function<bool(std::uint64_t)> is_mine,
-                   Lookahead::Noticed noticed = [](const Seat&) {}) {
-    return {set, assembly,
-            {order, split, shape.first_epoch, shape.first_position, shape.horizon,
-             std::move(is_mine)},
-            std::move(noticed)};
+  Lookahead reader(
+      std::function<bool(std::uint64_t)> is_mine, Lookahead::Noticed noticed = [](const Seat&) {}) {
+    return {
+        set,
+        assembly,
+        {order, split, shape.first_epoch, shape.first_position, shape.horizon, std::move(is_mine)},
+        std::move(noticed)};
   }
 
   const Shape shape;

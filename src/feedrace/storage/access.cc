@@ -48,10 +48,10 @@ FileSystemAccess::FileSystemAccess(const AccessOptions& options, host::FileSyste
       is_uncached_(wanted_ != Access::kPageCache && facts_.has_uncached_reads),
       unaligned_(log_->counter(kUnaligned)) {
   if (wanted_ == Access::kDirect && !is_direct_) {
-    refuse(fmt::format("O_DIRECT is not used on {}: {}; {}", place_of(facts_),
-                       facts_.direct_refusal.empty() ? "it could not be asked"
-                                                     : facts_.direct_refusal,
-                       instead_of_direct(facts_)));
+    refuse(
+        fmt::format("O_DIRECT is not used on {}: {}; {}", place_of(facts_),
+                    facts_.direct_refusal.empty() ? "it could not be asked" : facts_.direct_refusal,
+                    instead_of_direct(facts_)));
   } else if (wanted_ == Access::kUncached && !is_uncached_ && !facts_.is_in_memory) {
     refuse(fmt::format(
         "uncached reads (RWF_DONTCACHE) are not supported by {}; pages are given up behind the "
@@ -94,9 +94,9 @@ std::optional<std::string> FileSystemAccess::count_fallback() noexcept {
 }
 
 AccessTable::AccessTable(AccessOptions options, Probe probe)
-    : options_(std::move(options)),
-      probe_(probe ? std::move(probe)
-                   : [](const std::string& path) { return host::probe_file_system(path); }) {
+    : options_(std::move(options)), probe_(probe ? std::move(probe) : [](const std::string& path) {
+        return host::probe_file_system(path);
+      }) {
   if (!options_.log) options_.log = std::make_shared<FallbackLog>();
 }
 

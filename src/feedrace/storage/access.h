@@ -17,8 +17,8 @@
 
 namespace feedrace::storage {
 
-/// How files are to be read, the least copies and pages last. What a file system does not have falls
-/// back to the line above, counted.
+/// How files are to be read, the least copies and pages last. What a file system does not have
+/// falls back to the line above, counted.
 enum class Access : std::uint8_t {
   kPageCache,  ///< Through the page cache; the pages stay for the next epoch and for other ranks.
   kUncached,   ///< Through the page cache, whose pages are given up behind the read.
@@ -77,7 +77,7 @@ class FileSystemAccess {
   std::atomic<bool> is_direct_;
   std::atomic<bool> is_uncached_;
   std::mutex mutex_;
-  std::string sentence_;                                // Guarded by mutex_.
+  std::string sentence_;                                  // Guarded by mutex_.
   std::atomic<FallbackLog::Counter*> counter_ = nullptr;  // Of `sentence_`; null: as wanted.
   FallbackLog::Counter& unaligned_;
 };

@@ -12,8 +12,8 @@
 #include <gtest/gtest.h>
 
 #include "feedrace/core/buffer_pool.h"
-#include "feedrace/storage/thread_backend.h"
 #include "feedrace/storage/test_support.h"
+#include "feedrace/storage/thread_backend.h"
 #include "feedrace/storage/uring_backend.h"
 #include "feedrace/testing/faulty_backend.h"
 #include "feedrace/testing/null_backend.h"
@@ -72,13 +72,15 @@ inline std::unique_ptr<Backend> make_slow(std::size_t queue_depth) {
 }
 
 inline std::unique_ptr<Backend> make_faultless(std::size_t queue_depth) {
-  return std::make_unique<testing::FaultyBackend>(make_threads<Access::kPageCache>(queue_depth), testing::FaultPlan{});
+  return std::make_unique<testing::FaultyBackend>(make_threads<Access::kPageCache>(queue_depth),
+                                                  testing::FaultPlan{});
 }
 
 inline std::unique_ptr<Backend> make_late(std::size_t queue_depth) {
   testing::FaultPlan plan;
   plan.late_share = 0.3;
-  return std::make_unique<testing::FaultyBackend>(make_threads<Access::kPageCache>(queue_depth), plan);
+  return std::make_unique<testing::FaultyBackend>(make_threads<Access::kPageCache>(queue_depth),
+                                                  plan);
 }
 
 inline const Variant kVariants[] = {

@@ -32,6 +32,8 @@ FileDescriptor open_retrying(const char* path, int flags) noexcept {
 /// Adds to an open file how its file system is read, and a descriptor with O_DIRECT where that is
 /// the way.
 void add_access(OpenFile& open, const char* path, const struct stat& info, AccessTable& table) {
+  // What the kernel reads ahead by itself would be left behind: nobody gives it up.
+  posix_fadvise(open.cached.get(), 0, 0, POSIX_FADV_RANDOM);
   const bool is_device = S_ISBLK(info.st_mode);
   open.access = table.of_device(is_device ? info.st_rdev : info.st_dev, path);
   if (!open.access->is_direct()) return;
@@ -42,7 +44,7 @@ void add_access(OpenFile& open, const char* path, const struct stat& info, Acces
                        other.st_dev == info.st_dev;
   if (is_same) {
     open.direct = std::move(direct);
-  } else if (!direct && errno == EINVAL) {
+  } else if (!direct && errno == EINVAL && (is_device || S_ISREG(info.st_mode))) {
     open.access->direct_failed(errno);
   }
 }
@@ -71,8 +73,7 @@ Failure not_opened(const std::string& name, int error_number) {
 }  // namespace
 
 Result<Route> OpenFile::route(std::string_view name, std::uint64_t offset_bytes,
-                              std::span<const std::byte> destination,
-                              bool is_rest) const noexcept {
+                              std::span<const std::byte> destination, bool is_rest) const noexcept {
   if (!access) return Route{cached.get(), Path::kPageCache, 0, false};
   if (direct && access->is_direct()) {
     const std::uint64_t mask = access->alignment_bytes() - 1;
@@ -110,7 +111,9 @@ bool learn_from_failed_open(const char* path, FileSystemAccess& access, AccessTa
     return true;
   }
   if (error_number != EINVAL) return false;
-  access.direct_failed(error_number);
+  // A FIFO or socket has no O_DIRECT either, which says nothing of the file system.
+  struct stat info{};
+  if (lstat(path, &info) == 0 && S_ISREG(info.st_mode)) access.direct_failed(error_number);
   return true;
 }
 

@@ -25,8 +25,8 @@
 
 #include "feedrace/core/buffer_pool.h"
 #include "feedrace/random.h"
-#include "feedrace/storage/posix_file.h"
 #include "feedrace/storage/backends.h"
+#include "feedrace/storage/posix_file.h"
 
 namespace feedrace::storage {
 namespace {
@@ -159,10 +159,9 @@ void read_file(benchmark::State& state, const std::string& name, bool is_registe
 
 void add(const std::string& title, const std::string& name, bool is_registered, bool is_cold,
          bool is_direct) {
-  benchmark::RegisterBenchmark(title.c_str(),
-                               [=](benchmark::State& state) {
-                                 read_file(state, name, is_registered, is_cold, is_direct);
-                               })
+  benchmark::RegisterBenchmark(
+      title.c_str(),
+      [=](benchmark::State& state) { read_file(state, name, is_registered, is_cold, is_direct); })
       ->UseRealTime()
       ->Unit(benchmark::kMillisecond);
 }

@@ -47,10 +47,10 @@ void check(const StorageNeeds& needs) {
 
 /// What is known of the data before the first read.
 struct Data {
-  std::uint64_t bytes = 0;                // Of all files; 0: unknown.
-  std::optional<double> cached_share;     // Of those looked at.
-  std::vector<std::uint32_t> group_of;    // For each file; the same file system, the same group.
-  std::vector<std::string> first_of;      // A file of each group.
+  std::uint64_t bytes = 0;              // Of all files; 0: unknown.
+  std::optional<double> cached_share;   // Of those looked at.
+  std::vector<std::uint32_t> group_of;  // For each file; the same file system, the same group.
+  std::vector<std::string> first_of;    // A file of each group.
 };
 
 /// Groups files by file system, and adds up their sizes. What can't be asked joins the first group:
@@ -126,13 +126,13 @@ Manners choose_manners(const StorageNeeds& needs, const Data& data, const Storag
   if (data.cached_share && *data.cached_share >= kMostlyCached) {
     return {true, fmt::format("{:.0f} % of the data are cached", 100 * *data.cached_share)};
   }
-  return {false, fmt::format("the data ({}) do not fit into half of the free memory ({})", size,
-                             half)};
+  return {false,
+          fmt::format("the data ({}) do not fit into half of the free memory ({})", size, half)};
 }
 
 std::string place_of(const DeviceChoice& choice) {
-  std::string place = choice.file_system.type.empty() ? "an unknown file system"
-                                                      : choice.file_system.type;
+  std::string place =
+      choice.file_system.type.empty() ? "an unknown file system" : choice.file_system.type;
   if (!choice.device.name.empty()) place += " on " + choice.device.name;
   return place;
 }
@@ -168,16 +168,16 @@ DeviceChoice choose_device(const StorageNeeds& needs, const Manners& manners, En
   options.strict = needs.strict;
   options.log = needs.log;
   options.access = choose_access(needs, manners, choice.file_system);
-  options.sqpoll = engine == Engine::kUring &&
-                   needs.sqpoll.value_or(needs.spare_cores >= kSqpollSpareCores);
-  options.iopoll = engine == Engine::kUring && needs.iopoll &&
-                   choice.device.has_polled_queues && options.access == Access::kDirect;
-  choice.reason = fmt::format("{} of {}", name_of(options.access,
-                                                  choice.file_system.has_uncached_reads),
-                              place_of(choice));
+  options.sqpoll =
+      engine == Engine::kUring && needs.sqpoll.value_or(needs.spare_cores >= kSqpollSpareCores);
+  options.iopoll = engine == Engine::kUring && needs.iopoll && choice.device.has_polled_queues &&
+                   options.access == Access::kDirect;
+  choice.reason = fmt::format(
+      "{} of {}", name_of(options.access, choice.file_system.has_uncached_reads), place_of(choice));
   if (options.access == Access::kDirect && choice.file_system.direct_alignment_bytes > 0) {
     choice.reason += fmt::format(" in multiples of {}", choice.file_system.direct_alignment_bytes);
-  } else if (!manners.keeps && !choice.file_system.direct_refusal.empty()) {
+  } else if (!manners.keeps && needs.backend != "direct" &&
+             !choice.file_system.direct_refusal.empty()) {
     choice.reason += fmt::format(" ({})", choice.file_system.direct_refusal);
   }
   if (options.sqpoll) choice.reason += ", SQPOLL";
@@ -191,6 +191,13 @@ std::string shortfall(const StorageNeeds& needs, const DeviceChoice& choice) {
       !choice.file_system.type.empty()) {
     return fmt::format("O_DIRECT can't be had: {}; use uring or buffered",
                        choice.file_system.direct_refusal);
+  }
+  if (choice.options.access == Access::kUncached && !choice.file_system.has_uncached_reads &&
+      !choice.file_system.type.empty()) {
+    return fmt::format(
+        "uncached reads (RWF_DONTCACHE) are not supported by {}, so pages are given up behind each "
+        "read instead; use uring or direct where there is O_DIRECT, or page_cache=keep",
+        choice.file_system.type);
   }
   if (needs.iopoll && !choice.options.iopoll) {
     return fmt::format(
@@ -236,9 +243,8 @@ StorageChoice choose_storage(const StorageNeeds& needs, const StorageProbe& prob
   const Manners manners = choose_manners(needs, data, probe);
   const std::size_t groups = needs.are_shards ? data.first_of.size() : 1;
   for (std::size_t i = 0; i < std::max<std::size_t>(1, groups); ++i) {
-    choice.devices.push_back(choose_device(needs, manners, engine,
-                                           i < data.first_of.size() ? data.first_of[i] : "",
-                                           probe));
+    choice.devices.push_back(choose_device(
+        needs, manners, engine, i < data.first_of.size() ? data.first_of[i] : "", probe));
   }
   choice.device_of_file = std::move(data.group_of);
   if (!needs.are_shards) choice.device_of_file.assign(needs.files.size(), 0);
@@ -258,9 +264,10 @@ StorageChoice choose_storage(const StorageNeeds& needs, const StorageProbe& prob
   choice.reason = fmt::format("{}, {}: {}", choice.name, fmt::join(ways, "; "), manners.why);
   if (choice.is_fallback) {
     const std::string wanted = needs.backend == "auto" ? "uring" : needs.backend;
-    choice.reason = fmt::format("{}{}; {}",
-                                wanted == choice.name ? "" : choice.name + " instead of " + wanted + ": ",
-                                fmt::join(shortfalls, "; "), choice.reason);
+    choice.shortfall = fmt::format("{}", fmt::join(shortfalls, "; "));
+    const std::string change =
+        wanted == choice.name ? "" : choice.name + " instead of " + wanted + ": ";
+    choice.reason = fmt::format("{}{}; {}", change, choice.shortfall, choice.reason);
   }
   return choice;
 }

@@ -128,8 +128,7 @@ TEST_F(Choice, ReadsPastThePageCacheWhatDoesNotFit) {
   posix_fadvise(fd.get(), 0, 0, POSIX_FADV_DONTNEED);
   const StorageChoice choice = choose("auto", PageCache::kAuto, kLittle);
   EXPECT_EQ(access_of(choice), Access::kDirect);
-  EXPECT_THAT(choice.reason,
-              HasSubstr("O_DIRECT of " + file_system_.type));
+  EXPECT_THAT(choice.reason, HasSubstr("O_DIRECT of " + file_system_.type));
   EXPECT_THAT(choice.reason, HasSubstr("do not fit into half of the free memory (524.3 kB)"));
 }
 
@@ -144,7 +143,7 @@ TEST_F(Choice, UsesPagesThatAreThereAlready) {
 
 TEST_F(Choice, DoesWhatTheUserSays) {
   EXPECT_EQ(access_of(choose("auto", PageCache::kKeep, kLittle)), Access::kPageCache);
-  const Access dropped = has_direct() ? Access::kDirect
+  const Access dropped = has_direct()                ? Access::kDirect
                          : file_system_.is_in_memory ? Access::kPageCache
                                                      : Access::kUncached;
   EXPECT_EQ(access_of(choose("auto", PageCache::kDrop, kPlenty)), dropped);
@@ -188,8 +187,8 @@ TEST(ChooseStorage, TmpfsIsNotReadDirectly) {
 TEST(ChooseStorage, EachDeviceOfShardsGetsABackEndOfItsOwn) {
   const testing::TempDir on_disk;
   const testing::TempDir in_memory("/dev/shm");
-  StorageNeeds needs = needs_of("auto", {on_disk.write("a", "1"), in_memory.write("b", "2"),
-                                         on_disk.write("c", "3")});
+  StorageNeeds needs = needs_of(
+      "auto", {on_disk.write("a", "1"), in_memory.write("b", "2"), on_disk.write("c", "3")});
   EXPECT_EQ(choose_storage(needs).devices.size(), 1U);
   needs.are_shards = true;
   const StorageChoice choice = choose_storage(needs);

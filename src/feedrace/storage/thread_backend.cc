@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "feedrace/core/buffer_pool.h"
 #include "feedrace/storage/clock.h"
 #include "feedrace/storage/failures.h"
 #include "feedrace/storage/posix_file.h"
@@ -114,8 +115,10 @@ Backend::Limits ThreadBackend::limits() const noexcept {
   return {whole_file_alignment(table_.wanted()), queue_depth_};
 }
 
-Result<void> ThreadBackend::register_memory(std::span<std::byte> /*memory*/) {
-  return {};  // Each call names its memory: there is nothing to pin ahead.
+Result<void> ThreadBackend::register_memory(std::span<std::byte> memory) {
+  // Each call names its memory, so there is nothing to pin; but direct reads want it touched.
+  if (table_.wanted() == Access::kDirect) populate(memory);
+  return {};
 }
 
 Result<std::unique_ptr<File>> ThreadBackend::open(std::string_view uri) {

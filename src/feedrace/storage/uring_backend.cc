@@ -100,7 +100,8 @@ UringBackend::UringBackend(std::unique_ptr<UringRing> ring, FileDescriptor wake,
       slots_(options.queue_depth),
       ready_(options.queue_depth) {
   free_.reserve(slots_.size());
-  for (std::size_t i = slots_.size(); i > 0; --i) free_.push_back(static_cast<std::uint32_t>(i - 1));
+  for (std::size_t i = slots_.size(); i > 0; --i)
+    free_.push_back(static_cast<std::uint32_t>(i - 1));
 }
 
 UringBackend::~UringBackend() {
@@ -268,9 +269,9 @@ void UringBackend::read_here(std::uint32_t index) noexcept {
   system_calls_ += read.call_count;
   if (read.refused) return finish(index, *read.refused);
   if (read.error_number != 0) {
-    return finish(index, read_failure(slot.target.name, slot.request.offset_bytes,
-                                      slot.request.destination.size(), "preadv2",
-                                      read.error_number));
+    return finish(index,
+                  read_failure(slot.target.name, slot.request.offset_bytes,
+                               slot.request.destination.size(), "preadv2", read.error_number));
   }
   finish(index, slot.done_bytes + read.bytes);
 }
@@ -287,8 +288,8 @@ void UringBackend::prepare_read(io_uring_sqe* entry, int fd, std::span<std::byte
 }
 
 /// Open, read, close, without a look for more: a direct read that is short has met the file's end
-/// (`FileSystemAccess::has_exact_ends`). A short read breaks a plain link, so it is hard-linked: the
-/// close must come in any case.
+/// (`FileSystemAccess::has_exact_ends`). A short read breaks a plain link, so it is hard-linked:
+/// the close must come in any case.
 void UringBackend::queue_direct_chain(std::uint32_t index) noexcept {
   // O_CLOEXEC is refused for a place in the table, which no program inherits.
   constexpr int kFlags = kDirectOpenFlags & ~O_CLOEXEC;
@@ -464,6 +465,7 @@ void UringBackend::direct_chain_done(std::uint32_t index) noexcept {
   if (result >= 0) return finish(index, static_cast<std::size_t>(result));
   if (!slot.cancelled && !is_open &&
       learn_from_failed_open(slot.request.path, *slot.folder, table_, -result)) {
+    slot.short_chain = true;  // Opened first now, to see what it is.
     return send(index);
   }
   if (!slot.cancelled && is_open && result == -EINVAL) {

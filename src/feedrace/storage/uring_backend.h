@@ -73,7 +73,7 @@ class UringBackend final : public Backend {
   struct Slot {
     ReadRequest request;
     Target target;
-    OpenFile own;  // Of a whole file that was opened first.
+    OpenFile own;                              // Of a whole file that was opened first.
     std::shared_ptr<FileSystemAccess> folder;  // Of a direct chain.
     Route route;                               // Of the read that is in the kernel's hands.
     Path path = Path::kPageCache;              // Of the first part.
@@ -84,7 +84,7 @@ class UringBackend final : public Backend {
     bool in_use = false;
     Way way = Way::kRange;
     bool is_unpolled = false;  // The device has no queue to poll.
-    bool short_chain = false;  // A chain stopped before the end of the file.
+    bool short_chain = false;  // A chain could not do it: the file is to be opened first.
     bool cancelled = false;
     std::array<std::int32_t, kStepCount> results{};
     std::byte probe{};  // Where a chain's second read would put a byte behind the first.

@@ -122,8 +122,8 @@ Result<std::unique_ptr<UringRing>> UringRing::create(unsigned entries, const Rin
   constexpr unsigned kOwned =
       IORING_SETUP_R_DISABLED | IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN;
   const bool is_owned = options.defer_taskrun && !options.sqpoll;  // EINVAL together.
-  const unsigned asked = (options.sqpoll ? IORING_SETUP_SQPOLL : 0U) |
-                         (options.iopoll ? IORING_SETUP_IOPOLL : 0U);
+  const unsigned asked =
+      (options.sqpoll ? IORING_SETUP_SQPOLL : 0U) | (options.iopoll ? IORING_SETUP_IOPOLL : 0U);
   const unsigned choices[] = {asked | (is_owned ? kOwned : 0U) | IORING_SETUP_SUBMIT_ALL,
                               asked | IORING_SETUP_SUBMIT_ALL, asked};
   int error = 0;

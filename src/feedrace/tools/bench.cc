@@ -152,9 +152,12 @@ nlohmann::ordered_json fallbacks_json(const Stats& stats) {
 nlohmann::ordered_json cache_json(const Stats& stats) {
   if (!stats.shared_cache) return nullptr;
   const CacheStats& cache = *stats.shared_cache;
-  return {{"hits", cache.hits},       {"misses", cache.misses},
-          {"full", cache.full},       {"busy", cache.busy},
-          {"entries", cache.entries}, {"filled_bytes", cache.filled_bytes},
+  return {{"hits", cache.hits},
+          {"misses", cache.misses},
+          {"full", cache.full},
+          {"busy", cache.busy},
+          {"entries", cache.entries},
+          {"filled_bytes", cache.filled_bytes},
           {"limit_bytes", cache.limit_bytes}};
 }
 
@@ -237,10 +240,11 @@ void print_text(const Loader& loader, const Measured& measured) {
   fmt::print("bytes     {}; {:.0f} CPU copies a byte on the way in\n", paths,
              stats.copies_per_byte());
   if (stats.shared_cache) {
-    fmt::print("cache     {} samples found, {} read and kept, {} read and not kept; {} of {} in use\n",
-               stats.shared_cache->hits, stats.shared_cache->misses, stats.shared_cache->full,
-               human_bytes(stats.shared_cache->filled_bytes),
-               human_bytes(stats.shared_cache->limit_bytes));
+    fmt::print(
+        "cache     {} samples found, {} read and kept, {} read and not kept; {} of {} in use\n",
+        stats.shared_cache->hits, stats.shared_cache->misses, stats.shared_cache->full,
+        human_bytes(stats.shared_cache->filled_bytes),
+        human_bytes(stats.shared_cache->limit_bytes));
   }
   fmt::print("memory    {} anonymous, {} planned; peak resident {}\n",
              human_bytes(measured.anonymous_bytes), human_bytes(loader.plan().memory_bytes),

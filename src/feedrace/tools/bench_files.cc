@@ -36,7 +36,7 @@ struct Line {
   FilesWay way;
   std::string reason;
   ErrorCode code = ErrorCode::kUnsupported;
-  std::vector<double> rates;  // Files a second, of each round.
+  std::vector<double> rates;   // Files a second, of each round.
   std::vector<double> cpu_us;  // A file.
   IoRun last;
 };
@@ -55,8 +55,8 @@ void measure(Line& line, const FilesJob& job, bool is_cold) {
 }
 
 double gigabytes_a_second(const Line& line) {
-  const double mean = static_cast<double>(line.last.counts.bytes) /
-                      static_cast<double>(line.last.counts.reads);
+  const double mean =
+      static_cast<double>(line.last.counts.bytes) / static_cast<double>(line.last.counts.reads);
   return diagnose::quantile_of(line.rates, 0.5) * mean * 1e-9;
 }
 
@@ -122,10 +122,11 @@ int run(const Options& options) {
     print_json(report);
     return code;
   }
-  fmt::print("{} files, {} on average, {}, in random order; {} in flight ({} threads where reads "
-             "block)\n",
-             with_commas(job.paths.size()), human_bytes(job.size_bytes / job.paths.size()),
-             options.is_warm ? "warm" : "cold", job.queue_depth, job.thread_count);
+  fmt::print(
+      "{} files, {} on average, {}, in random order; {} in flight ({} threads where reads "
+      "block)\n",
+      with_commas(job.paths.size()), human_bytes(job.size_bytes / job.paths.size()),
+      options.is_warm ? "warm" : "cold", job.queue_depth, job.thread_count);
   fmt::print("{:<16}{:>9}{:>8}{:>12}{:>12}{:>12}\n", "path", "files/s", "GB/s", "CPU us/file",
              "calls/file", "switches");
   for (const Line& line : lines) fmt::print("{}", line_text(line));

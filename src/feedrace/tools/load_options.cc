@@ -226,8 +226,9 @@ void LoadOptions::add_machine_options(CLI::App& command) {
                   "Share it with those that give the same name; else with those that read the same "
                   "data")
       ->check(not_empty());
-  command.add_option("--fallback,--io-fallback", fallback,
-                     "error: refuse any other path than the one that was chosen, with the reason")
+  command
+      .add_option("--fallback,--io-fallback", fallback,
+                  "error: refuse any other path than the one that was chosen, with the reason")
       ->check(CLI::IsMember({"warn", "error"}))
       ->capture_default_str();
   command
@@ -236,8 +237,9 @@ void LoadOptions::add_machine_options(CLI::App& command) {
                   "to spare")
       ->check(CLI::IsMember({"auto", "on", "off"}))
       ->capture_default_str();
-  command.add_flag("--iopoll", loader.iopoll,
-                   "Poll the device for completions; needs O_DIRECT and a drive with polled queues");
+  command.add_flag(
+      "--iopoll", loader.iopoll,
+      "Poll the device for completions; needs O_DIRECT and a drive with polled queues");
   command.add_option("--memory-limit", loader.memory_limit_bytes, "Of the loader, such as 2GB")
       ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))
       ->transform(unsigned_text());  // The last one given runs first.
