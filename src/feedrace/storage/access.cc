@@ -105,13 +105,15 @@ std::shared_ptr<FileSystemAccess> AccessTable::of_device(std::uint64_t device,
   std::lock_guard lock(mutex_);
   if (const auto found = devices_.find(device); found != devices_.end()) return found->second;
   host::FileSystem facts;
-  const bool is_asked = options_.wanted != Access::kPageCache;
-  if (is_asked) {
+  bool is_known = true;
+  if (options_.wanted != Access::kPageCache) {
     auto probed = probe_(path);
+    is_known = static_cast<bool>(probed);
     if (probed) facts = *std::move(probed);
   }
   auto access = std::make_shared<FileSystemAccess>(options_, std::move(facts));
-  devices_.emplace(device, access);
+  // What one file could not tell, the next one may.
+  if (is_known) devices_.emplace(device, access);
   return access;
 }
 

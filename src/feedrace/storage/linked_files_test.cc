@@ -93,7 +93,7 @@ TEST_P(LinkedFiles, KeepDirectReadsAfterAFifo) {
   EXPECT_EQ(read_whole(file, 10'000), Path::kDirect);
   const std::string fifo = folder_ / "folder/fifo";
   ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
-  if (GetParam().name == "UringDirectRegistered") GTEST_SKIP() << "a chain waits for a writer";
+  if (GetParam().name.starts_with("Uring")) GTEST_SKIP() << "a ring waits for a writer";
   read_one(*backend_, {nullptr, fifo.c_str(), 0, memory(0, 4096), 0});  // However it ends.
   EXPECT_EQ(read_whole(file, 10'000), Path::kDirect);
 }

@@ -32,9 +32,11 @@ FileDescriptor open_retrying(const char* path, int flags) noexcept {
 /// Adds to an open file how its file system is read, and a descriptor with O_DIRECT where that is
 /// the way.
 void add_access(OpenFile& open, const char* path, const struct stat& info, AccessTable& table) {
+  const bool is_device = S_ISBLK(info.st_mode);
+  // A FIFO has no such ways, and opening it once more would wait for a writer.
+  if (!is_device && !S_ISREG(info.st_mode)) return;
   // What the kernel reads ahead by itself would be left behind: nobody gives it up.
   posix_fadvise(open.cached.get(), 0, 0, POSIX_FADV_RANDOM);
-  const bool is_device = S_ISBLK(info.st_mode);
   open.access = table.of_device(is_device ? info.st_rdev : info.st_dev, path);
   if (!open.access->is_direct()) return;
   FileDescriptor direct = open_retrying(path, O_RDONLY | O_DIRECT | O_CLOEXEC | O_NOCTTY);
@@ -44,7 +46,7 @@ void add_access(OpenFile& open, const char* path, const struct stat& info, Acces
                        other.st_dev == info.st_dev;
   if (is_same) {
     open.direct = std::move(direct);
-  } else if (!direct && errno == EINVAL && (is_device || S_ISREG(info.st_mode))) {
+  } else if (!direct && errno == EINVAL) {
     open.access->direct_failed(errno);
   }
 }
