@@ -83,7 +83,7 @@ NEED_DATA = $(or $(DATA),$(error DATA is empty; give a folder of class folders o
 
 NEED_FILE = $(or $(FILE),$(error FILE is empty; give a file of several GB, such as a shard))
 
-.PHONY: bench-peers bench-memory bench-startup bench-io
+.PHONY: bench-peers bench-memory bench-startup bench-io bench-storage
 bench-peers: build  ## Compare with other loaders on DATA=folder, see bench/peers/README.md
 	@bench/peers/setup '$(PEERS_DIR)' $(PEERS)
 	@.venv/bin/python -m bench.peers.run '$(NEED_DATA)' --peers $(PEERS) --peers-dir '$(PEERS_DIR)' \
@@ -97,6 +97,9 @@ bench-startup: build  ## Time from process start to first batch, on DATA=folder
 
 bench-io: build  ## Compare reads with fio on FILE=large file, 30 pairs each way
 	@.venv/bin/python -m bench.io '$(NEED_FILE)'
+
+bench-storage: build  ## Reading alone, against fio and threads; makes 24 GB in DATA=folder, needs root
+	@.venv/bin/python -m bench.storage '$(NEED_DATA)'
 
 fuzz:  ## Fuzz every target for FUZZ_SECONDS=600 each
 	@dev/setup fuzz

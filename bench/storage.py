@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reading alone, without decoding: python -m bench.storage FOLDER [--only loader|files|small]
 
-loader: shards by O_DIRECT through the whole loader, whose consumer throws the samples away, in turns
-with fio (io_uring, registered buffers and files, 256 KiB, 32 in flight) on the same shards.
-files: files of 110 KB opened, read and closed by chains of io_uring with O_DIRECT from one thread,
-in turns with 8 threads that read through the page cache, and with 8 threads and O_DIRECT.
+loader: shards by O_DIRECT through the whole loader, whose consumer throws the samples away, in
+turns with fio (io_uring, registered buffers and files, 256 KiB, 32 in flight) on the same shards.
+files: files of 110 KB opened, read and closed by chains of io_uring with O_DIRECT from one
+thread, in turns with 8 threads that read through the page cache, and 8 threads with O_DIRECT.
 small: files of 16 KiB, cold, from a folder and from shards, through the loader.
 
 FOLDER, on the disk in question, keeps the data between runs: 12 GB, made at the first one. Needs
@@ -27,6 +27,15 @@ CLASSES = 100
 SAMPLE_BYTES = 110_000
 
 
+def write_sample(folder, tar, number, sample):
+    label = number % CLASSES
+    (folder / f"c{label:03d}" / f"{number:06d}.jpg").write_bytes(sample)
+    for kind, content in (("jpg", sample), ("cls", b"%d" % label)):
+        info = tarfile.TarInfo(f"{number:06d}.{kind}")
+        info.size = len(content)
+        tar.addfile(info, BytesIO(content))
+
+
 def write_set(folder, shards, count, size, shard_count):
     """The same samples as files and as shards; random bytes, since nothing decodes them."""
     if (folder / "done").exists():
@@ -35,18 +44,12 @@ def write_set(folder, shards, count, size, shard_count):
     for i in range(CLASSES):
         (folder / f"c{i:03d}").mkdir(parents=True, exist_ok=True)
     shards.mkdir(exist_ok=True)
-    tars = [tarfile.open(shards / f"s-{i:03d}.tar", "w") for i in range(shard_count)]
-    for i in range(count):
-        at = i * 7919 % (len(noise) - size)
-        sample = noise[at : at + size]
-        (folder / f"c{i % CLASSES:03d}" / f"{i:06d}.jpg").write_bytes(sample)
-        tar = tars[i * shard_count // count]
-        for name, content in ((f"{i:06d}.jpg", sample), (f"{i:06d}.cls", b"%d" % (i % CLASSES))):
-            info = tarfile.TarInfo(name)
-            info.size = len(content)
-            tar.addfile(info, BytesIO(content))
-    for tar in tars:
-        tar.close()
+    numbers = range(count)
+    for shard in range(shard_count):
+        with tarfile.open(shards / f"s-{shard:03d}.tar", "w") as tar:
+            for i in numbers[count * shard // shard_count : count * (shard + 1) // shard_count]:
+                at = i * 7919 % (len(noise) - size)
+                write_sample(folder, tar, i, noise[at : at + size])
     os.sync()
     (folder / "done").write_text("")
 
