@@ -157,7 +157,11 @@ FilesJob collect_whole_files(const std::vector<std::string>& folders, std::size_
     fs::recursive_directory_iterator entries(folder, fs::directory_options::skip_permission_denied,
                                              error);
     for (; !error && entries != fs::recursive_directory_iterator(); entries.increment(error)) {
-      std::error_code unknown;  // A file that goes away meanwhile is none.
+      std::error_code unknown;                          // A file that goes away meanwhile is none.
+      if (entries->path().extension() == ".frindex") {  // Ours, not data.
+        entries.disable_recursion_pending();
+        continue;
+      }
       if (!entries->is_regular_file(unknown)) continue;
       const std::uint64_t size = entries->file_size(unknown);
       if (!unknown && size > 0 && size <= kMaxFileBytes) found.emplace_back(entries->path(), size);

@@ -24,7 +24,19 @@ const StageStats* find(const Stats& stats, const std::string& name) {
   return nullptr;
 }
 
-std::string verdict(const Stats& stats) {
+/// Where most bytes came from, when that was no device; else null.
+const char* memory_source(const Stats& stats) {
+  if (stats.shared_cache && stats.shared_cache->hits > stats.reads) return "the shared cache";
+  std::uint64_t read = 0;
+  for (const std::uint64_t bytes : stats.bytes_by_path) read += bytes;
+  const std::uint64_t copied = stats.bytes_by_path[static_cast<std::size_t>(Path::kPageCache)];
+  // A read that waits for a device takes longer; one out of memory takes as long as its copy.
+  constexpr std::uint64_t kFromMemoryNs = 1'000'000;
+  const bool is_quick = stats.read_latency.quantile_ns(0.5) < kFromMemoryNs;
+  return copied > read / 2 && is_quick ? "the page cache" : nullptr;
+}
+
+std::string verdict(const Stats& stats, bool reads_only) {
   const StageStats* decode = find(stats, "decode");
   const StageStats* consumer = find(stats, "consumer");
   if (decode == nullptr || consumer == nullptr || stats.batches == 0) {
@@ -47,7 +59,15 @@ std::string verdict(const Stats& stats) {
     return "decode limits: " + evidence + "; more cores, or smaller pictures, would help";
   }
   const StageStats* io = find(stats, "io");
-  if (io != nullptr && share(io->busy_seconds, io->wait_seconds) < kReadsMatter) {
+  const char* source = reads_only && io != nullptr ? memory_source(stats) : nullptr;
+  if (source != nullptr) {
+    return fmt::format(
+        "reading out of memory limits: {}, and most bytes came out of {} by {} I/O thread{}; no "
+        "disk "
+        "is waited for",
+        evidence, source, io->thread_count, io->thread_count == 1 ? "" : "s");
+  }
+  if (io != nullptr && !reads_only && share(io->busy_seconds, io->wait_seconds) < kReadsMatter) {
     return "a few slow samples limit: " + evidence +
            ", and reads were hardly waited for; look for pictures far larger than the rest, or "
            "decode "
@@ -63,7 +83,7 @@ std::string verdict(const Stats& stats) {
 }  // namespace
 
 std::string explain(const Stats& stats, const Pipeline& pipeline) {
-  std::string sentence = verdict(stats);
+  std::string sentence = verdict(stats, pipeline.reads_only);
   if (!pipeline.ops.empty()) {
     sentence += "; not fused, so one more pass over each picture:";
     for (const auto& op : pipeline.ops) sentence += fmt::format(" {}", op->name());

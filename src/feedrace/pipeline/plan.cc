@@ -251,8 +251,10 @@ Sizing make_sizing(const LoaderOptions& options, const OpenedSets& opened,
   sizing.reader_count = reader_count;
   const bool holds_window =
       sizing.order->options().shuffle.shuffle == Shuffle::kWindow && dataset.mean_image_bytes() > 0;
+  LoaderOptions capped = options;
+  capped.shuffle_window = std::min(options.shuffle_window, plan.epoch_samples);
   sizing.buffers =
-      plan_buffers(options, plan.decode_threads, dataset.mean_image_bytes(), holds_window);
+      plan_buffers(capped, plan.decode_threads, dataset.mean_image_bytes(), holds_window);
   const std::uint64_t ahead = options.prefetch_factor * std::uint64_t{options.batch_size} +
                               (holds_window ? options.shuffle_window : 0);
   sizing.horizon = static_cast<std::size_t>(std::min<std::uint64_t>(ahead, kMaxHorizon));

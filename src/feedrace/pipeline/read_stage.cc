@@ -111,9 +111,12 @@ void ReadStage::notice(const Seat& seat) {
 }
 
 void ReadStage::walk(const std::stop_token& stop) {
-  while (!stop.stop_requested()) {
+  for (std::uint64_t before = thread_cpu_ns(); !stop.stop_requested();) {
     if (!fill(stop)) return;
     if (!is_idle() && !drain(stop)) return;
+    const std::uint64_t now = thread_cpu_ns();
+    clock_.add_cpu(now - before);
+    before = now;
   }
 }
 

@@ -58,6 +58,24 @@ TEST_P(FileContract, ReadsWholeFilesOfAnySize) {
   }
 }
 
+TEST_P(FileContract, ReadsFilesLargerThanAnyStepInOneGo) {
+  // Blocking reads go in steps of 8 MiB, and look in between whether they were cancelled.
+  constexpr std::size_t kBytes = (std::size_t{20} << 20) + 777;
+  constexpr std::size_t kRoom = std::size_t{24} << 20;
+  make(4, kRoom);
+  const std::string path = folder_.write("large", known_content(kBytes));
+  const auto whole = read_one(*backend_, {nullptr, path.c_str(), 0, memory(0, kRoom)});
+  ASSERT_TRUE(whole.bytes_read) << whole.bytes_read.error().message;
+  EXPECT_EQ(*whole.bytes_read, kBytes);
+  EXPECT_TRUE(is_known(memory(0, kBytes), 0));
+  const auto file = open(path);
+  std::memset(memory_.data(), 0, kRoom);
+  const auto range = read_one(*backend_, {file.get(), nullptr, 4096, memory(0, kRoom)});
+  ASSERT_TRUE(range.bytes_read) << range.bytes_read.error().message;
+  EXPECT_EQ(*range.bytes_read, kBytes - 4096);
+  EXPECT_TRUE(is_known(memory(0, kBytes - 4096), 4096));
+}
+
 TEST_P(FileContract, ContinuesShortReads) {
   // Files of /proc give a page or so at a time, whatever is asked for.
   const std::string path = "/proc/kallsyms";

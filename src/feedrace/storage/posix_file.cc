@@ -230,7 +230,8 @@ RangeRead read_range(const OpenFile& open, std::string_view name, std::uint64_t 
     read.bytes += static_cast<std::size_t>(count);
     if (count == 0 || read.bytes == destination.size()) return read;
     if (offset_bytes + read.bytes == open.size_bytes) return read;
-    if (is_exact_end(*route, open, static_cast<std::size_t>(count))) return read;
+    const bool is_short = static_cast<std::size_t>(count) < part.size();
+    if (is_short && is_exact_end(*route, open, static_cast<std::size_t>(count))) return read;
     if (stop.raised()) {
       read.error_number = ECANCELED;
       return read;

@@ -172,8 +172,14 @@ DeviceChoice choose_device(const StorageNeeds& needs, const Manners& manners, En
       engine == Engine::kUring && needs.sqpoll.value_or(needs.spare_cores >= kSqpollSpareCores);
   options.iopoll = engine == Engine::kUring && needs.iopoll && choice.device.has_polled_queues &&
                    options.access == Access::kDirect;
-  choice.reason = fmt::format(
-      "{} of {}", name_of(options.access, choice.file_system.has_uncached_reads), place_of(choice));
+  // O_DIRECT that was asked for where there is none.
+  const bool is_vain = options.access == Access::kDirect && !choice.file_system.type.empty() &&
+                       choice.file_system.direct_alignment_bytes == 0;
+  const Access had = !is_vain                          ? options.access
+                     : choice.file_system.is_in_memory ? Access::kPageCache
+                                                       : Access::kUncached;
+  choice.reason = fmt::format("{} of {}", name_of(had, choice.file_system.has_uncached_reads),
+                              place_of(choice));
   if (options.access == Access::kDirect && choice.file_system.direct_alignment_bytes > 0) {
     choice.reason += fmt::format(" in multiples of {}", choice.file_system.direct_alignment_bytes);
   } else if (!manners.keeps && needs.backend != "direct" &&
@@ -203,7 +209,7 @@ std::string shortfall(const StorageNeeds& needs, const DeviceChoice& choice) {
     return fmt::format(
         "IOPOLL can't be had: {}; leave it out, or give an NVMe drive polled queues "
         "(nvme.poll_queues=N)",
-        choice.options.access != Access::kDirect ? "it needs O_DIRECT"
+        choice.options.access != Access::kDirect ? "it needs O_DIRECT, so page_cache=drop"
         : choice.engine != Engine::kUring        ? "it needs io_uring"
         : choice.device.name.empty()
             ? "the device is not known"

@@ -244,6 +244,7 @@ void UringBackend::queue_read(std::uint32_t index) noexcept {
   const auto route = open.route(slot.target.name, offset, part, slot.done_bytes > 0);
   if (!route) return finish(index, route.error());
   slot.route = *route;
+  slot.asked_bytes = part.size();
   if (slot.done_bytes == 0) slot.path = route->path;
   slot.way = Way::kRange;
   if (is_polled_ && (route->path != Path::kDirect || slot.is_unpolled)) return read_here(index);
@@ -451,7 +452,9 @@ void UringBackend::read_done(std::uint32_t index) noexcept {
   slot.done_bytes += bytes;
   const std::uint64_t end = slot.request.offset_bytes + slot.done_bytes;
   const bool is_full = slot.done_bytes == slot.request.destination.size();
-  if (result == 0 || is_full || end == open.size_bytes || is_exact_end(slot.route, open, bytes)) {
+  const bool is_short = bytes < slot.asked_bytes;
+  if (result == 0 || is_full || end == open.size_bytes ||
+      (is_short && is_exact_end(slot.route, open, bytes))) {
     return finish(index, slot.done_bytes);
   }
   if (slot.cancelled) return stopped(index, kRead, ECANCELED);

@@ -79,6 +79,7 @@ class UringBackend final : public Backend {
     Path path = Path::kPageCache;              // Of the first part.
     std::uint64_t start_ns = 0;
     std::size_t done_bytes = 0;
+    std::size_t asked_bytes = 0;  // Of the read that is in the kernel's hands.
     std::uint32_t pending = 0;
     std::uint32_t retries = 0;
     bool in_use = false;

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <string>
@@ -88,10 +89,20 @@ struct Measured {
   double seconds = 0;      ///< From the first batch to the last.
   double cpu_seconds = 0;  ///< In that time.
   std::uint64_t images = 0;
+  std::uint64_t read_bytes = 0;  ///< In that time.
   std::uint64_t epochs = 0;
   std::size_t anonymous_bytes = 0;  ///< The most that was seen.
   OutputCheck check;
 };
+
+std::uint64_t total_bytes(const Stats& stats) {
+  return std::accumulate(stats.bytes_by_path.begin(), stats.bytes_by_path.end(), std::uint64_t{0});
+}
+
+double gigabytes_per_second(const Measured& measured) {
+  const auto bytes = static_cast<double>(measured.read_bytes);
+  return measured.seconds > 0 ? bytes * 1e-9 / measured.seconds : 0;
+}
 
 /// Loads until time or epochs are over. The first batch is not part of the rate.
 Measured measure(Loader& loader, const Options& options) {
@@ -113,6 +124,7 @@ Measured measure(Loader& loader, const Options& options) {
       measured.check.look_at(*batch);
       start = Clock::now();
       cpu_at_start = process_cpu_seconds();
+      measured.read_bytes = total_bytes(loader.stats());
       continue;
     }
     measured.images += batch->size();
@@ -122,6 +134,7 @@ Measured measure(Loader& loader, const Options& options) {
     if (options.epochs == 0 && measured.seconds >= options.seconds) break;
   }
   measured.cpu_seconds = process_cpu_seconds() - cpu_at_start;
+  measured.read_bytes = total_bytes(loader.stats()) - measured.read_bytes;
   if (last) measured.check.look_at(*last);
   measured.anonymous_bytes = anonymous_memory_bytes();
   return measured;
@@ -173,6 +186,7 @@ nlohmann::ordered_json report(const Loader& loader, const Measured& measured,
   const Machine machine = describe_machine(options.load.data.sources.front());
   return {
       {"images_per_second", measured.seconds > 0 ? images / measured.seconds : 0},
+      {"gb_per_second", gigabytes_per_second(measured)},
       {"cpu_seconds_per_1000", images > 0 ? measured.cpu_seconds * 1000 / images : 0},
       {"first_batch_seconds", measured.first_batch_seconds},
       {"peak_rss_mb", static_cast<double>(peak_resident_bytes()) / (1 << 20)},
@@ -219,10 +233,11 @@ void print_text(const Loader& loader, const Measured& measured) {
   const Stats stats = loader.stats();
   const auto images = static_cast<double>(measured.images);
   fmt::print(
-      "rate      {:.0f} images/s over {:.1f} s ({} images, the first batch not counted), "
-      "{:.2f} CPU s per 1000\n",
-      measured.seconds > 0 ? images / measured.seconds : 0.0, measured.seconds,
-      with_commas(measured.images), images > 0 ? measured.cpu_seconds * 1000 / images : 0.0);
+      "rate      {:.0f} images/s, {:.2f} GB/s read, over {:.1f} s ({} images, the first batch not "
+      "counted), {:.2f} CPU s per 1000\n",
+      measured.seconds > 0 ? images / measured.seconds : 0.0, gigabytes_per_second(measured),
+      measured.seconds, with_commas(measured.images),
+      images > 0 ? measured.cpu_seconds * 1000 / images : 0.0);
   fmt::print("start     first batch {:.2f} s after the process began\n",
              measured.first_batch_seconds);
   for (const StageStats& stage : stats.stages) {

@@ -212,13 +212,14 @@ void LoadOptions::add_machine_options(CLI::App& command) {
   command
       .add_option("--page-cache", page_cache,
                   "keep: read through it and leave the pages for the next epoch; drop: leave none; "
-                  "auto: keep where all of the data fit into half of the free memory")
+                  "auto: keep where all of the data fit into half of the free memory, or 90 % are "
+                  "cached already")
       ->check(CLI::IsMember({"auto", "keep", "drop"}))
       ->capture_default_str();
   command
       .add_option("--shared-cache", shared_cache.limit_bytes,
                   "Keep up to this much of encoded samples, such as 20GB, in memory that all ranks "
-                  "on this machine share: each byte is read once")
+                  "on this machine share: each byte is read once; 0: none")
       ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))
       ->transform(unsigned_text());
   command
@@ -321,6 +322,11 @@ LoaderOptions LoadOptions::make() const {
   options.on_error = kPolicies.at(on_error);
   if (page_cache != "auto") {
     options.page_cache = page_cache == "keep" ? PageCache::kKeep : PageCache::kDrop;
+  }
+  if (shared_cache.limit_bytes == 0 && !shared_cache.name.empty()) {
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        "--shared-cache-name names a cache without a size; add --shared-cache, such as 20GB");
   }
   if (shared_cache.limit_bytes > 0) options.shared_cache = shared_cache;
   if (sqpoll != "auto") options.sqpoll = sqpoll == "on";
