@@ -33,7 +33,7 @@ constexpr std::uint64_t kStepBytes = std::uint64_t{128} << 10;
 constexpr std::size_t kBufferBytes = std::size_t{1} << 20;
 
 FileDescriptor open_file(const std::string& path) {
-  return FileDescriptor(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  return FileDescriptor(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
 }
 
 /// Runs `work` on `thread_count` threads, on fewer where no more can be had, and waits.

@@ -30,9 +30,9 @@ using pipeline::Clock;
 // A batch that another thread of the consumer is about to let go is not yet one that is kept.
 constexpr std::chrono::seconds kHeldBatchGrace{2};
 
-const LoaderOptions& checked(const LoaderOptions& options) {
+pipeline::OpenedSets open_checked(const LoaderOptions& options) {
   pipeline::check_options(options);
-  return options;
+  return pipeline::open_sets(options);
 }
 
 }  // namespace
@@ -41,7 +41,7 @@ class Loader::Impl {
  public:
   explicit Impl(LoaderOptions options)
       : options_(std::move(options)),
-        opened_(pipeline::open_sets(checked(options_))),
+        opened_(open_checked(options_)),
         dataset_(opened_.dataset),
         storage_(pipeline::plan_storage(options_, *dataset_, fallbacks_)),
         sizing_(pipeline::make_sizing(options_, opened_, storage_.make_backends.size())),

@@ -20,6 +20,9 @@ ErrorCode code_of(int error_number) noexcept {
       return ErrorCode::kNotFound;
     case ECANCELED:
       return ErrorCode::kCancelled;
+    case EMFILE:
+    case ENFILE:
+      return ErrorCode::kUnsupported;  // The process's fault, not the file's.
     default:
       return ErrorCode::kIo;
   }

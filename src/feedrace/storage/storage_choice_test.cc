@@ -171,7 +171,9 @@ TEST_F(Choice, SaysWhyThereIsNoPolling) {
   const StorageChoice choice = choose_storage(needs);
   EXPECT_FALSE(choice.devices[0].options.iopoll);
   EXPECT_TRUE(choice.is_fallback);
-  EXPECT_THAT(choice.reason, HasSubstr("IOPOLL can't be had: it needs O_DIRECT, so page_cache=drop; leave it out"));
+  EXPECT_THAT(
+      choice.reason,
+      HasSubstr("IOPOLL can't be had: it needs O_DIRECT, so page_cache=drop; leave it out"));
 }
 
 TEST(ChooseStorage, TmpfsIsNotReadDirectly) {

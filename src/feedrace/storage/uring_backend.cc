@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -46,6 +47,14 @@ const char* call_of(unsigned step) noexcept {
   constexpr const char* kCalls[] = {"io_uring read", "io_uring openat", "io_uring read",
                                     "io_uring close"};
   return kCalls[step];
+}
+
+/// Half of what the process may have open, less what it needs itself: a file may take two.
+std::size_t most_open_files() noexcept {
+  constexpr std::size_t kOwn = 16;
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return 4096;
+  return std::clamp<std::size_t>(limit.rlim_cur, kOwn + 2, kOwn + 8192) / 2 - kOwn / 2;
 }
 
 /// ECANCELED that nobody asked for: an earlier cancellation of everything met a later read.
@@ -98,7 +107,9 @@ UringBackend::UringBackend(std::unique_ptr<UringRing> ring, FileDescriptor wake,
       table_(options.access),
       unpolled_(table_.log().counter(kUnpolled)),
       slots_(options.queue_depth),
+      max_open_(most_open_files()),
       ready_(options.queue_depth) {
+  deferred_.reserve(slots_.size());
   free_.reserve(slots_.size());
   for (std::size_t i = slots_.size(); i > 0; --i)
     free_.push_back(static_cast<std::uint32_t>(i - 1));
@@ -349,14 +360,25 @@ void UringBackend::queue_chain(std::uint32_t index) noexcept {
 }
 
 void UringBackend::open_first(std::uint32_t index) noexcept {
+  if (open_count_ >= max_open_) return deferred_.push_back(index);
   Slot& slot = slots_[index];
   slot.own = open_whole(slot.request.path, slot.request.destination, table_);
   const int fd = slot.own.direct ? slot.own.direct.get() : slot.own.cached.get();
+  if (fd >= 0) ++open_count_;
   // A ring does not wait for a file that is in O_NONBLOCK mode, on some file systems.
   const bool is_open = fd >= 0 && fcntl(fd, F_SETFL, slot.own.direct ? O_DIRECT : 0) == 0;
   if (!is_open) return finish(index, open_failure(slot.target.name, "openat", errno));
   system_calls_ += 3;  // With the close.
   queue_read(index);
+}
+
+/// Those that waited for the end of others.
+void UringBackend::open_deferred() noexcept {
+  while (!deferred_.empty() && open_count_ < max_open_) {
+    const std::uint32_t index = deferred_.back();
+    deferred_.pop_back();
+    slots_[index].cancelled ? stopped(index, kRead, ECANCELED) : open_first(index);
+  }
 }
 
 void UringBackend::flush() noexcept {
@@ -405,6 +427,7 @@ void UringBackend::reap() noexcept {
     handle(entry->user_data, entry->res);
   }
   io_uring_cq_advance(ring_->get(), count);
+  open_deferred();
 }
 
 void UringBackend::handle(std::uint64_t user_data, std::int32_t result) noexcept {
@@ -516,6 +539,7 @@ void UringBackend::finish(std::uint32_t index, Result<std::size_t> bytes_read) n
   Slot& slot = slots_[index];
   ready_.push(
       {slot.request.user_data, std::move(bytes_read), slot.path, reaped_ns_ - slot.start_ns});
+  if (slot.own.cached || slot.own.direct) --open_count_;
   slot.own = OpenFile();
   slot.folder.reset();
   slot.in_use = false;

@@ -110,6 +110,7 @@ class UringBackend final : public Backend {
   bool may_chain(const Slot& slot) const noexcept;
   void read_here(std::uint32_t index) noexcept;
   void open_first(std::uint32_t index) noexcept;
+  void open_deferred() noexcept;
   void flush() noexcept;
 
   // Collecting.
@@ -133,6 +134,9 @@ class UringBackend final : public Backend {
   int begin_error_ = 0;
   std::vector<Slot> slots_;
   std::vector<std::uint32_t> free_;
+  const std::size_t max_open_;  // Whole files that have a descriptor at a time.
+  std::size_t open_count_ = 0;
+  std::vector<std::uint32_t> deferred_;  // Whole files that wait for a descriptor.
   FixedQueue<Completion> ready_;
   std::uint64_t reaped_ns_ = 0;
   bool cancel_in_flight_ = false;

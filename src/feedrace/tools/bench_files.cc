@@ -114,7 +114,9 @@ int run(const Options& options) {
   }
   int code = kGood;
   for (const Line& line : lines) {
-    if (!line.reason.empty() && line.code != ErrorCode::kUnsupported) code = exit_of(line.code);
+    if (line.reason.empty() || line.code == ErrorCode::kUnsupported) continue;
+    warn({line.way.name + ": " + printable(line.reason)});
+    code = exit_of(line.code);
   }
   if (options.as_json) {
     nlohmann::ordered_json report = nlohmann::ordered_json::array();

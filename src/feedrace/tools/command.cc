@@ -25,8 +25,12 @@ Exit exit_of(ErrorCode code) noexcept {
   return kEnvironment;
 }
 
+void note(const std::string& sentence) noexcept {
+  std::fputs(("feedrace: " + sentence + "\n").c_str(), stderr);
+}
+
 void warn(const std::vector<std::string>& sentences) {
-  for (const std::string& sentence : sentences) fmt::print(stderr, "feedrace: {}\n", sentence);
+  for (const std::string& sentence : sentences) note(sentence);
 }
 
 std::string to_text(const FallbackCount& fallback) {
@@ -35,7 +39,7 @@ std::string to_text(const FallbackCount& fallback) {
 }
 
 void warn(const std::vector<FallbackCount>& fallbacks) {
-  for (const FallbackCount& each : fallbacks) fmt::print(stderr, "feedrace: {}\n", to_text(each));
+  for (const FallbackCount& each : fallbacks) note(to_text(each));
 }
 
 CLI::Validator whole_number(std::uint64_t lowest, std::uint64_t highest) {

@@ -44,7 +44,9 @@ void add_bench_io(CLI::App& bench);
 void add_bench_files(CLI::App& bench);
 void add_warm(CLI::App& app);
 
-/// Notes for a person, one line each, on standard error: output stays what scripts read.
+/// Notes for a person, one line each, on standard error: output stays what scripts read. A standard
+/// error that can't be written is no reason to stop.
+void note(const std::string& sentence) noexcept;
 void warn(const std::vector<std::string>& sentences);
 
 /// The same for what was wanted and could not be had.

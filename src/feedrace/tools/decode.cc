@@ -80,7 +80,7 @@ int run(const Options& options) {
   const auto read = decoder.read_region(region, pixels.data(), std::size_t{3} * region.width_px);
   if (!read) raise_for(options.file, read.error());
   if (!decoder.complaint().empty()) {
-    fmt::print(stderr, "feedrace: {}: {}\n", printable(options.file), decoder.complaint());
+    note(printable(options.file) + ": " + decoder.complaint());
   }
   if (as_png) {
     write_png(options.out, pixels.data(), region.width_px, region.height_px);

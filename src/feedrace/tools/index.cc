@@ -46,7 +46,7 @@ int run(const Options& options) {
     print_json(json);
     return kGood;
   }
-  for (const std::string& warning : set->warnings()) fmt::print(stderr, "feedrace: {}\n", warning);
+  for (const std::string& warning : set->warnings()) note(warning);
   std::string names;
   for (const std::string& name : set->field_names()) names += " " + printable(name);
   fmt::print(
