@@ -51,10 +51,11 @@ const char* call_of(unsigned step) noexcept {
 
 /// Half of what the process may have open, less what it needs itself: a file may take two.
 std::size_t most_open_files() noexcept {
-  constexpr std::size_t kOwn = 16;
+  constexpr std::size_t kReserved = 16;
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return 4096;
-  return std::clamp<std::size_t>(limit.rlim_cur, kOwn + 2, kOwn + 8192) / 2 - kOwn / 2;
+  return std::clamp<std::size_t>(limit.rlim_cur, kReserved + 2, kReserved + 8192) / 2 -
+         kReserved / 2;
 }
 
 /// ECANCELED that nobody asked for: an earlier cancellation of everything met a later read.
