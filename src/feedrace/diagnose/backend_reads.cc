@@ -111,11 +111,7 @@ class BackendReads final : public ReadPath {
   /// False when it failed.
   bool count(const Completion& completion, ReadCounts& counts) const noexcept {
     if (!completion.bytes_read || *completion.bytes_read != job_.block_bytes) return false;
-    ++counts.reads;
-    counts.bytes += job_.block_bytes;
-    counts.copied_bytes += copies_of(completion.path) * job_.block_bytes;
-    counts.bytes_by_path[static_cast<std::size_t>(completion.path)] += job_.block_bytes;
-    counts.latency.record(completion.latency_ns);
+    counts.add(completion);
     return true;
   }
 

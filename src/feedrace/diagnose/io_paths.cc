@@ -157,7 +157,7 @@ IoRow measure_row(const IoPath& path, const IoJob& job, bool is_cold, bool check
   RunLimits limits{job.seconds, ~std::uint64_t{0}};
   // A second pass would find what the first has left.
   if (is_cold && path.uses_page_cache()) limits.block_count = order.block_count();
-  auto run = run_timed(**reads, order, limits);
+  auto run = run_timed([&] { return (*reads)->read(order, limits); });
   if (!run) return refused(run.error());
   IoRow row;
   row.run = *std::move(run);

@@ -47,10 +47,18 @@ void ReadCounts::add(const ReadCounts& other) noexcept {
   latency.merge(other.latency);
 }
 
-Result<IoRun> run_timed(ReadPath& path, const BlockOrder& order, const RunLimits& limits) {
+void ReadCounts::add(const storage::Completion& done) noexcept {
+  ++reads;
+  bytes += *done.bytes_read;
+  copied_bytes += copies_of(done.path) * *done.bytes_read;
+  bytes_by_path[static_cast<std::size_t>(done.path)] += *done.bytes_read;
+  latency.record(done.latency_ns);
+}
+
+Result<IoRun> run_timed(const std::function<Result<ReadCounts>()>& read) {
   const Usage before = usage_of_process();
   const std::uint64_t start_ns = storage::now_ns();
-  auto counts = path.read(order, limits);
+  auto counts = read();
   if (!counts) return counts.error();
   IoRun run;
   run.seconds = static_cast<double>(storage::now_ns() - start_ns) * 1e-9;

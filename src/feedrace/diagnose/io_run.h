@@ -4,9 +4,11 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 
+#include "feedrace/backend.h"
 #include "feedrace/diagnose/io_job.h"
 #include "feedrace/error.h"
 #include "feedrace/stats.h"
@@ -23,6 +25,8 @@ struct ReadCounts {
   LatencyHistogram latency;
 
   void add(const ReadCounts& other) noexcept;
+  /// A read of a back end that did not fail.
+  void add(const storage::Completion& done) noexcept;
 };
 
 /// A timed run.
@@ -52,8 +56,8 @@ class ReadPath {
   virtual Result<ReadCounts> read(const BlockOrder& order, const RunLimits& limits) = 0;
 };
 
-/// Runs `path.read` and takes the time and the CPU.
-Result<IoRun> run_timed(ReadPath& path, const BlockOrder& order, const RunLimits& limits);
+/// Runs `read` and takes the time and the CPU.
+Result<IoRun> run_timed(const std::function<Result<ReadCounts>()>& read);
 
 /// Compares a block with what pread gives. Failures: kCorruptData, kIo.
 Result<void> compare_with_pread(const std::string& path, std::uint64_t offset_bytes,

@@ -2,23 +2,21 @@
 #include "feedrace/diagnose/whole_files.h"
 
 #include <fcntl.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <memory>
-#include <numeric>
 #include <random>
 #include <span>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "feedrace/core/alignment.h"
 #include "feedrace/core/buffer_pool.h"
 #include "feedrace/core/text.h"
 #include "feedrace/host/file_descriptor.h"
@@ -38,7 +36,8 @@ class FilesReader {
  public:
   FilesReader(std::unique_ptr<storage::Backend> backend, const FilesJob& job)
       : job_(job),
-        buffer_bytes_((job.max_file_bytes + 1 + 4095) / 4096 * 4096),
+        buffer_bytes_(
+            static_cast<std::size_t>(round_up(job.max_file_bytes + 1, HostMemory::kPageBytes))),
         memory_(job.queue_depth * buffer_bytes_),
         ready_(job.queue_depth),
         done_(job.queue_depth),
@@ -73,7 +72,7 @@ class FilesReader {
         if (!each.bytes_read) {
           if (!failure) failure = each.bytes_read.error();
         } else {
-          add(counts, each);
+          counts.add(each);
           if (auto used = use(file_in[slot], buffer(slot).first(*each.bytes_read)); !used) {
             if (!failure) failure = used.error();
           }
@@ -90,14 +89,6 @@ class FilesReader {
   std::span<std::byte> buffer(std::size_t slot) const noexcept {
     return memory_.bytes().subspan(slot * buffer_bytes_, buffer_bytes_);
   }
-  static void add(ReadCounts& counts, const storage::Completion& done) noexcept {
-    ++counts.reads;
-    counts.bytes += *done.bytes_read;
-    counts.copied_bytes += copies_of(done.path) * *done.bytes_read;
-    counts.bytes_by_path[static_cast<std::size_t>(done.path)] += *done.bytes_read;
-    counts.latency.record(done.latency_ns);
-  }
-
   const FilesJob& job_;
   const std::size_t buffer_bytes_;
   const HostMemory memory_;
@@ -105,15 +96,6 @@ class FilesReader {
   std::vector<storage::Completion> done_;
   std::unique_ptr<storage::Backend> backend_;  // Last: gone before its memory.
 };
-
-double cpu_seconds() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& t) {
-    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6;
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-}
 
 Result<void> prepare(const FilesJob& job, bool is_cold) {
   // Dirty pages would stay.
@@ -210,29 +192,19 @@ Result<IoRun> measure_files(const FilesWay& way, const FilesJob& job, bool is_co
     if (!checked) return checked.error();
   }
   if (auto ready = prepare(job, is_cold); !ready) return ready.error();
-  rusage before{};
-  getrusage(RUSAGE_SELF, &before);
-  const double cpu_before = cpu_seconds();
-  const auto start = std::chrono::steady_clock::now();
-  auto counts = reader.read(job.paths.size(),
-                            [](std::size_t, std::span<const std::byte>) { return Result<void>(); });
-  IoRun run;
-  run.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  run.cpu_seconds = cpu_seconds() - cpu_before;
-  rusage after{};
-  getrusage(RUSAGE_SELF, &after);
-  run.context_switches = static_cast<std::uint64_t>(after.ru_nvcsw + after.ru_nivcsw -
-                                                    before.ru_nvcsw - before.ru_nivcsw);
-  if (!counts) return counts.error();
-  run.counts = *std::move(counts);
+  auto run = run_timed([&] {
+    return reader.read(job.paths.size(),
+                       [](std::size_t, std::span<const std::byte>) { return Result<void>(); });
+  });
+  if (!run) return run.error();
   const std::uint64_t on_way =
-      run.counts.bytes_by_path[static_cast<std::size_t>(path_of(way.access))];
-  if (on_way != run.counts.bytes) {
+      run->counts.bytes_by_path[static_cast<std::size_t>(path_of(way.access))];
+  if (on_way != run->counts.bytes) {
     const auto fallbacks = options.log->counts();
     return Failure{ErrorCode::kUnsupported,
                    fallbacks.empty() ? "bytes took another path" : fallbacks.front().sentence};
   }
-  return run;
+  return *std::move(run);
 }
 
 }  // namespace feedrace::diagnose

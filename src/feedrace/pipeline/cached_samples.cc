@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "feedrace/pipeline/cached_samples.h"
 
+#include "feedrace/core/alignment.h"
+#include "feedrace/storage/access.h"
+
 namespace feedrace::pipeline {
 namespace {
 
 // Enough for O_DIRECT on every file system, whichever the process that reads is on.
-constexpr std::uint64_t kAlignment = 4096;
+constexpr std::uint64_t kAlignment = storage::whole_file_alignment(storage::Access::kDirect);
 
 }  // namespace
 
@@ -31,14 +34,14 @@ std::optional<CachedSamples::Sought> CachedSamples::find(std::uint64_t sample,
   } else {
     info = shard_info(place.shard);
     if (info == nullptr) return std::nullopt;
-    sought.begin_bytes = place.offset_bytes & ~(kAlignment - 1);
+    sought.begin_bytes = round_down(place.offset_bytes, kAlignment);
     sought.skip_bytes = static_cast<std::size_t>(place.offset_bytes - sought.begin_bytes);
     sought.sample_bytes = static_cast<std::size_t>(place.size_bytes);
   }
   // An empty sample is nothing to keep.
   if (sought.sample_bytes == 0) return std::nullopt;
   const std::uint64_t end = sought.skip_bytes + sought.sample_bytes;
-  sought.read_bytes = static_cast<std::size_t>((end + kAlignment - 1) & ~(kAlignment - 1));
+  sought.read_bytes = static_cast<std::size_t>(round_up(end, kAlignment));
   sought.found = cache_->find_or_claim(
       storage::key_of(*info, sought.begin_bytes, sought.read_bytes), sought.read_bytes);
   return sought;

@@ -4,17 +4,9 @@
 #include <algorithm>
 #include <cassert>
 
+#include "feedrace/core/alignment.h"
+
 namespace feedrace::pipeline {
-namespace {
-
-std::uint64_t round_down(std::uint64_t bytes, std::uint64_t alignment) {
-  return bytes & ~(alignment - 1);
-}
-std::uint64_t round_up(std::uint64_t bytes, std::uint64_t alignment) {
-  return round_down(bytes + alignment - 1, alignment);
-}
-
-}  // namespace
 
 void ExtentPlanner::add(const Wanted& wanted) {
   wanted_.emplace(key_of(wanted), wanted.size_bytes);

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "feedrace/core/alignment.h"
 #include "feedrace/core/buffer_pool.h"
 #include "feedrace/core/cores.h"
 #include "feedrace/core/text.h"
@@ -183,13 +184,14 @@ std::size_t default_decode_threads(std::size_t usable_cores) noexcept {
 }
 
 BufferShape plan_buffers(const LoaderOptions& options, std::size_t decode_threads,
-                         double mean_image_bytes, bool holds_window) {
+                         double mean_image_bytes, std::uint64_t window_samples) {
   // A buffer of twice the mean holds nearly every photo; the rest get memory of their own.
   constexpr double kMostInPool = 16 << 20;
   // A chunk larger than this is read in pieces, which costs a disk nothing any more.
   constexpr double kMostOfChunk = 4 << 20;
   // Extents of a window that is ending are still held while the next one's are read.
   constexpr double kWindowOverlap = 1.25;
+  const bool holds_window = window_samples > 0;
   BufferShape shape;
   double wanted = std::min(2 * mean_image_bytes, kMostInPool);
   const double chunk_bytes = static_cast<double>(options.shuffle_chunk) * mean_image_bytes;
@@ -197,10 +199,10 @@ BufferShape plan_buffers(const LoaderOptions& options, std::size_t decode_thread
   const std::size_t in_flight = options.queue_depth + 2 * decode_threads;
   const auto wanted_bytes = static_cast<std::size_t>(wanted);
   if (holds_window) {
-    constexpr std::size_t kPage = HostMemory::kPageBytes;
-    shape.bytes = std::max(kDefaultBufferBytes, (wanted_bytes + kPage - 1) / kPage * kPage);
+    const std::uint64_t paged = round_up(wanted_bytes, HostMemory::kPageBytes);
+    shape.bytes = std::max(kDefaultBufferBytes, static_cast<std::size_t>(paged));
     shape.base_count = in_flight;
-    const double window = static_cast<double>(options.shuffle_window) * mean_image_bytes;
+    const double window = static_cast<double>(window_samples) * mean_image_bytes;
     const double in_use = std::min(chunk_bytes, static_cast<double>(shape.bytes));
     shape.count = shape.base_count + static_cast<std::size_t>(kWindowOverlap * window / in_use);
   } else {
@@ -251,10 +253,9 @@ Sizing make_sizing(const LoaderOptions& options, const OpenedSets& opened,
   sizing.reader_count = reader_count;
   const bool holds_window =
       sizing.order->options().shuffle.shuffle == Shuffle::kWindow && dataset.mean_image_bytes() > 0;
-  LoaderOptions capped = options;
-  capped.shuffle_window = std::min(options.shuffle_window, plan.epoch_samples);
   sizing.buffers =
-      plan_buffers(capped, plan.decode_threads, dataset.mean_image_bytes(), holds_window);
+      plan_buffers(options, plan.decode_threads, dataset.mean_image_bytes(),
+                   holds_window ? std::min(options.shuffle_window, plan.epoch_samples) : 0);
   const std::uint64_t ahead = options.prefetch_factor * std::uint64_t{options.batch_size} +
                               (holds_window ? options.shuffle_window : 0);
   sizing.horizon = static_cast<std::size_t>(std::min<std::uint64_t>(ahead, kMaxHorizon));

@@ -26,9 +26,9 @@ struct BufferShape {
 };
 /// At least `kDefaultBufferCount` x `kDefaultBufferBytes`; larger where the mean image would fill
 /// more than half a buffer, more where queue and threads need more. A window shuffle over shards
-/// gets buffers of a chunk each, and as many more as hold a window.
+/// gets buffers of a chunk each, and as many more as hold `window_samples` (0: no such shuffle).
 BufferShape plan_buffers(const LoaderOptions& options, std::size_t decode_threads,
-                         double mean_image_bytes, bool holds_window);
+                         double mean_image_bytes, std::uint64_t window_samples);
 
 /// What is fixed before the first read, besides the plan that the user sees.
 struct Sizing {

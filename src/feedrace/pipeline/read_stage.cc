@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "feedrace/core/alignment.h"
 #include "feedrace/host/numa.h"
 
 namespace feedrace::pipeline {
@@ -32,10 +33,6 @@ Failure too_large(std::uint64_t bytes, std::uint64_t limit) {
       fmt::format("the sample has {} bytes and at most {} are read (the memory limit, and 1 GiB in "
                   "any case); take it out, or raise the memory limit",
                   bytes, limit)};
-}
-
-std::size_t round_up(std::uint64_t bytes, std::uint64_t alignment) {
-  return static_cast<std::size_t>((bytes + alignment - 1) & ~(alignment - 1));
 }
 
 Wanted wanted_of(const Seat& seat) {
@@ -303,9 +300,9 @@ std::optional<ReadStage::Read> ReadStage::read_of_range(Seat& seat) {
     read.size_bytes = static_cast<std::size_t>(extent.end_bytes - extent.begin_bytes);
   } else {
     read.tickets = {seat.ticket};
-    read.offset_bytes = place.offset_bytes & ~(alignment - 1);
-    read.size_bytes =
-        round_up(place.offset_bytes + place.size_bytes - read.offset_bytes, alignment);
+    read.offset_bytes = round_down(place.offset_bytes, alignment);
+    read.size_bytes = static_cast<std::size_t>(
+        round_up(place.offset_bytes + place.size_bytes, alignment) - read.offset_bytes);
   }
   for (const std::uint64_t ticket : read.tickets) lookahead_.seat(ticket).is_read = true;
   return read;
@@ -388,7 +385,7 @@ void ReadStage::read_again_whole(Read read) {
   if (size > options_.max_sample_bytes) {
     return fail(seat, too_large(size, options_.max_sample_bytes));
   }
-  read.size_bytes = round_up(size, read.file->alignment_bytes());
+  read.size_bytes = static_cast<std::size_t>(round_up(size, read.file->alignment_bytes()));
   read.lease.release();
   retries_.push_back(std::move(read));
 }

@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "feedrace/core/alignment.h"
+
 namespace feedrace::pipeline {
 
 Result<SingleReader::Bytes> SingleReader::read(std::uint64_t sample) {
@@ -25,12 +27,12 @@ Result<SingleReader::Bytes> SingleReader::read(std::uint64_t sample) {
                                size, max_sample_bytes_)};
   }
   // Whole blocks, so that the sample comes by the path that was chosen.
-  const std::uint64_t mask = (*file)->alignment_bytes() - 1;
+  const std::uint64_t alignment = (*file)->alignment_bytes();
   storage::ReadRequest request;
   request.file = file->get();
-  request.offset_bytes = place.offset_bytes & ~mask;
+  request.offset_bytes = round_down(place.offset_bytes, alignment);
   const auto begin = static_cast<std::size_t>(place.offset_bytes - request.offset_bytes);
-  const auto end = static_cast<std::size_t>((begin + size + mask) & ~mask);
+  const auto end = static_cast<std::size_t>(round_up(begin + size, alignment));
   Bytes bytes{HostMemory(std::max<std::size_t>(1, end)), begin, 0};
   request.destination = bytes.memory.bytes().first(end);
   backend_->submit({&request, 1});

@@ -7,19 +7,16 @@
 #include "feedrace/storage/uring_backend.h"
 
 namespace feedrace::storage {
-namespace {
 
-void check(const BackendOptions& options) {
-  if (options.queue_depth >= 1 && options.queue_depth <= BackendOptions::kMaxQueueDepth) return;
+void check_queue_depth(std::size_t queue_depth) {
+  if (queue_depth >= 1 && queue_depth <= BackendOptions::kMaxQueueDepth) return;
   throw Error(ErrorCode::kInvalidArgument,
               fmt::format("storage back end: a queue depth of {} is out of range; use 1 to {}",
-                          options.queue_depth, BackendOptions::kMaxQueueDepth));
+                          queue_depth, BackendOptions::kMaxQueueDepth));
 }
 
-}  // namespace
-
 Result<std::unique_ptr<Backend>> create_backend(Engine engine, const BackendOptions& options) {
-  check(options);
+  check_queue_depth(options.queue_depth);
   const AccessOptions access{options.access, options.strict, options.log};
   if (engine == Engine::kThreads) {
     return std::unique_ptr<Backend>(

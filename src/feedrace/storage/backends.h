@@ -33,6 +33,9 @@ struct BackendOptions {
   bool iopoll = false;
 };
 
+/// Throws Error kInvalidArgument unless it is from 1 to `BackendOptions::kMaxQueueDepth`.
+void check_queue_depth(std::size_t queue_depth);
+
 /// Failure: kUnsupported, with the reason and the remedy, where the kernel or its owner forbids
 /// io_uring. Throws Error kInvalidArgument for a queue depth out of range, kIo when no thread
 /// starts.

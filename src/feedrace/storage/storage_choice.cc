@@ -33,11 +33,7 @@ void check(const StorageNeeds& needs) {
                 fmt::format("storage back end: \"{}\" is not known; use auto, {}",
                             printable(needs.backend), fmt::join(names, ", ")));
   }
-  if (needs.queue_depth == 0 || needs.queue_depth > BackendOptions::kMaxQueueDepth) {
-    throw Error(ErrorCode::kInvalidArgument,
-                fmt::format("storage back end: a queue depth of {} is out of range; use 1 to {}",
-                            needs.queue_depth, BackendOptions::kMaxQueueDepth));
-  }
+  check_queue_depth(needs.queue_depth);
   if (needs.backend == "direct" && needs.page_cache == PageCache::kKeep) {
     throw Error(ErrorCode::kInvalidArgument,
                 "storage back end: direct reads past the page cache, so page_cache=keep can't be "
