@@ -16,6 +16,10 @@
 
 #include "feedrace/core/text.h"
 
+#ifdef __SANITIZE_THREAD__
+#include <sanitizer/tsan_interface.h>
+#endif
+
 namespace feedrace::storage {
 namespace {
 
@@ -83,6 +87,18 @@ Failure not_registered(std::size_t bytes, std::size_t ring_own_bytes, int error_
                   kib, error, memlock_text(), limit_kib, limit_kib, limit_kib * 1024)};
 }
 
+// liburing maps and unmaps rings without the C library, so the thread sanitizer does not see that
+// memory of a new ring, which often lies where another thread's last one did, was let go in
+// between.
+#ifdef __SANITIZE_THREAD__
+char rings_ended;
+void note_ring_made() { __tsan_acquire(&rings_ended); }
+void note_ring_ends() { __tsan_release(&rings_ended); }
+#else
+void note_ring_made() {}
+void note_ring_ends() {}
+#endif
+
 /// Registers `pieces`. A ring that was just destroyed gives its share of locked memory back up to
 /// tens of milliseconds later, which a loader that starts again at once must survive.
 int register_patiently(io_uring* ring, const std::vector<iovec>& pieces) {
@@ -134,7 +150,10 @@ Result<std::unique_ptr<UringRing>> UringRing::create(unsigned entries, const Rin
     params.sq_thread_idle = options.sqpoll ? kSqpollIdleMs : 0;
     error = io_uring_queue_init_params(entries, &made->ring_, &params);
     made->disabled_ = (flags & IORING_SETUP_R_DISABLED) != 0;
-    if (error == 0) return made;
+    if (error == 0) {
+      note_ring_made();
+      return made;
+    }
     made->ring_.ring_fd = -1;
     if (error != -EINVAL) break;
   }
@@ -145,6 +164,7 @@ UringRing::~UringRing() {
   if (ring_.ring_fd < 0) return;
   // Gives locked memory back now, where this is the ring's own thread; else the kernel does later.
   if (!registered_.empty()) io_uring_unregister_buffers(&ring_);
+  note_ring_ends();
   io_uring_queue_exit(&ring_);
 }
 
