@@ -24,6 +24,7 @@ VARIANTS = {
         "feedrace_shards",
         "feedrace_shards_fp32",
     ),
+    "python": ("python_folder", "python_shards"),
     "dali": (
         "dali_file_crop",
         "dali_file_crop_fp32",
@@ -37,6 +38,7 @@ VARIANTS = {
     "tf": ("tf_crop", "tf_crop_noaa", "tf_crop_noaa_fast"),
     "turboloader": ("turbo_aug", "turbo_aug_aa"),
 }
+OWN = ("feedrace", "python")  # Run by this interpreter; the others have environments of their own.
 START_SECONDS = 120  # What imports, first batch and warm-up may take.
 
 
@@ -57,7 +59,7 @@ def parse_arguments():
 
 def run_variant(peer, variant, args):
     """What the variant's process found; nothing, with a line on standard error, when it failed."""
-    python = sys.executable if peer == "feedrace" else str(args.peers_dir / peer / "bin/python")
+    python = sys.executable if peer in OWN else str(args.peers_dir / peer / "bin/python")
     command = [python, "-m", f"bench.peers.peer_{peer}", variant]
     for name in ("batch", "threads", "seconds"):
         command += [f"--{name}", str(getattr(args, name))]

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,6 +21,12 @@ struct Place {
   std::uint32_t shard = kOwnFile;           ///< Index in `Dataset::shards()`, or `kOwnFile`.
   std::uint64_t offset_bytes = 0;           ///< 0 for a file of its own.
   std::uint64_t size_bytes = kUnknownSize;  ///< Known for shards; a folder does not ask for sizes.
+};
+
+/// Where one field of a sample lies in the sample's shard.
+struct FieldPlace {
+  std::uint64_t offset_bytes = 0;
+  std::uint64_t size_bytes = 0;
 };
 
 /// The form of a key that a file and the tar member packed from it have in common: without "./" in
@@ -69,6 +76,15 @@ class Dataset {
   virtual std::string key_fingerprint() const { return {}; }
   /// The same over canonical keys in any order. Empty: not known.
   virtual std::string key_set_fingerprint() const { return {}; }
+  /// Names of the fields that samples have in their shards, such as "jpg", "cls", "json"; empty
+  /// where each sample is a file of its own.
+  virtual std::vector<std::string> stored_fields() const { return {}; }
+  /// A field of a sample, in the shard of `place(sample)`; nothing when the sample has none of that
+  /// name.
+  virtual std::optional<FieldPlace> field_place(std::uint64_t /*sample*/,
+                                                std::string_view /*name*/) const {
+    return std::nullopt;
+  }
   /// Shards or class folders in order, those without samples too; empty where there are none.
   virtual std::vector<Part> parts() const { return {}; }
   /// The largest and the mean encoded image; `Place::kUnknownSize` and 0 where sizes are not known.

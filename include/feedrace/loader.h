@@ -90,6 +90,9 @@ struct LoaderOptions {
   std::uint64_t epoch_samples = 0;
 
   Pipeline pipeline = Pipeline::recipe("imagenet-train");
+  /// Fields of the samples, besides image and label, that come along with each batch as they are
+  /// stored: "json", "txt"; "txt?" when samples may lack it. Tar shards only.
+  std::vector<std::string> fields;
   std::size_t batch_size = 64;
   /// Not set: by the pipeline and the sources, never by a measurement. A pipeline that crops at
   /// random is for training and shuffles: `kGlobal`, but `kWindow` over the network (a source that
@@ -131,6 +134,10 @@ struct LoaderOptions {
   double timeout_seconds = 300;            ///< Of one `next()`; 0: none.
   std::uint64_t max_pixels = 178'956'970;  ///< A larger picture is a bad sample.
 
+  /// Called about twenty times a second while `next()` waits, on its thread. What it throws leaves
+  /// `next()`, and the loader may be asked again.
+  std::function<void()> while_waiting;
+
   /// For tests and for stores of one's own: makes a back end instead of `backend`. Called once for
   /// each thread that reads.
   std::function<std::unique_ptr<storage::Backend>()> backend_factory;
@@ -166,6 +173,8 @@ struct Plan {
   LastBatch last_batch = LastBatch::kDrop;
   std::size_t batch_size = 0;  ///< Of each rank.
   std::string pipeline;
+  std::vector<std::string> unfused;  ///< A sentence for each step that is not fused, and why.
+  std::vector<std::string> fields;   ///< That come along with the images.
   std::string backend;
   std::string backend_reason;      ///< Why this one, in one line.
   std::string shared_cache;        ///< Where it lies and how large it may be; empty: none.
@@ -239,6 +248,14 @@ class Loader {
   Stats stats() const;
   /// One sentence: what limits, with the evidence.
   std::string explain() const;
+  /// What is done to a sample, step by step, with the numbers drawn for it: a JSON list of objects.
+  /// `pass` counts how often its data set was gone through before: the epoch, where a set is gone
+  /// through once an epoch. Reads the sample. Throws Error: no such sample, one that can't be read.
+  std::string trace(std::uint64_t sample, std::uint64_t pass) const;
+  /// Ends all threads and gives memory back; what was read ahead is dropped. The next `next()`
+  /// starts again and gives the batch that would have followed. For a consumer that rests, on its
+  /// thread.
+  void pause();
   /// Ends a `next()` that waits, and all stages; thread-safe.
   void cancel() noexcept;
 

@@ -44,6 +44,15 @@ struct ImageSize {
   std::uint32_t height_px = 0;
 };
 
+/// What lies in a border; names and meaning as torchvision and numpy have them.
+enum class PadMode : std::uint8_t {
+  kConstant,   ///< The fill colour.
+  kEdge,       ///< The outermost pixel, repeated.
+  kReflect,    ///< Mirrored at the outermost pixel, which is not repeated: c b | a b c.
+  kSymmetric,  ///< Mirrored at the edge: b a | a b c. Again and again where the border is wider.
+};
+const char* to_string(PadMode mode) noexcept;  ///< "constant", "edge", "reflect", "symmetric".
+
 /// A pixel function of the user's own, run on each picture between resizing and normalisation.
 /// It is not fused with the decoder: it costs one more pass, and `Loader::explain()` says so.
 ///

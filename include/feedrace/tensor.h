@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -36,6 +37,13 @@ enum class SampleFlag : std::uint8_t {
 
 class BatchSlot;
 
+/// A field of the samples of a batch, as it is stored.
+struct FieldColumn {
+  std::string name;
+  /// [N]; nothing where a sample has none (an optional field, or a blank sample).
+  std::vector<std::optional<std::string>> values;
+};
+
 /// What the consumer gets. Immutable but for the tensors' contents, which are the consumer's until
 /// the batch dies; then its memory returns to the loader. Keep it as long as you like: the loader
 /// makes another slot, within the memory limit.
@@ -44,7 +52,11 @@ class Batch {
   Batch() = default;
   explicit Batch(std::shared_ptr<BatchSlot> slot) : slot_(std::move(slot)) {}
 
-  Tensor images;                           ///< [N, 3, H, W] or [N, H, W, 3].
+  /// [N, 3, H, W] or [N, H, W, 3]. No data when pictures are not decoded or differ in size.
+  Tensor images;
+  /// When the pipeline lets pictures differ in size: N of [3, H, W] or [H, W, 3]; else empty.
+  std::vector<Tensor> image_list;
+  std::vector<FieldColumn> fields;         ///< As `LoaderOptions::fields` names them.
   Tensor labels;                           ///< [N], int64; -1 where the set has no labels.
   std::span<const std::uint64_t> indices;  ///< [N] Global sample number in the data set.
   std::span<const SampleFlag> flags;       ///< [N]

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cassert>
 #include <functional>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -162,6 +163,20 @@ JoinedDataset::Own JoinedDataset::own(std::uint64_t sample) const noexcept {
   assert(sample < size());
   const std::size_t set = set_of(sample);
   return {*sets_[set].set, sample - first_sample_[set], set};
+}
+
+std::vector<std::string> JoinedDataset::stored_fields() const {
+  std::set<std::string> names;
+  for (const NamedSet& one : sets_) {
+    for (std::string& name : one.set->stored_fields()) names.insert(std::move(name));
+  }
+  return {names.begin(), names.end()};
+}
+
+std::optional<FieldPlace> JoinedDataset::field_place(std::uint64_t sample,
+                                                     std::string_view name) const {
+  const Own own_sample = own(sample);
+  return own_sample.set.field_place(own_sample.sample, name);
 }
 
 Place JoinedDataset::place(std::uint64_t sample) const noexcept {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -51,6 +52,9 @@ class JoinedDataset : public Dataset {
   std::string key_set_fingerprint() const override { return key_set_fingerprint_; }
   /// "SET/PART"; a set that has no parts is one, "SET".
   std::vector<Part> parts() const override;
+  /// Of all sets, in code-point order.
+  std::vector<std::string> stored_fields() const override;
+  std::optional<FieldPlace> field_place(std::uint64_t sample, std::string_view name) const override;
   std::uint64_t max_image_bytes() const noexcept override { return max_image_bytes_; }
   double mean_image_bytes() const noexcept override { return mean_image_bytes_; }
   /// "a: class folders; b: list", or the one that all have in common.

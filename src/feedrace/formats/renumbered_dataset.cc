@@ -54,6 +54,11 @@ class RenumberedDataset : public Dataset {
   }
   std::string key_fingerprint() const override { return key_fingerprint_; }
   std::string key_set_fingerprint() const override { return dataset_->key_set_fingerprint(); }
+  std::vector<std::string> stored_fields() const override { return dataset_->stored_fields(); }
+  std::optional<FieldPlace> field_place(std::uint64_t sample,
+                                        std::string_view name) const override {
+    return dataset_->field_place(numbers_[sample], name);
+  }
   std::uint64_t max_image_bytes() const noexcept override { return dataset_->max_image_bytes(); }
   double mean_image_bytes() const noexcept override { return dataset_->mean_image_bytes(); }
   std::string label_source() const override { return dataset_->label_source(); }

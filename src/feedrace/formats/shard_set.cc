@@ -93,6 +93,17 @@ Place ShardSet::place(std::uint64_t sample) const noexcept {
   return {shard, member->offset_bytes, member->size_bytes};
 }
 
+std::optional<FieldPlace> ShardSet::field_place(std::uint64_t sample, std::string_view name) const {
+  const std::uint64_t entry = entry_of(sample);
+  const std::uint32_t shard = index_.shard(entry);
+  const std::optional<Field> found = field(entry, name);
+  if (!found || shard >= paths_.size()) return std::nullopt;
+  const std::uint64_t end = index_.meta().shards[shard].identity.size_bytes;
+  const bool inside = found->offset_bytes <= end && found->size_bytes <= end - found->offset_bytes;
+  if (!inside) return std::nullopt;
+  return FieldPlace{found->offset_bytes, found->size_bytes};
+}
+
 std::string ShardSet::path(std::uint64_t sample) const { return paths_[place(sample).shard]; }
 
 std::string ShardSet::key(std::uint64_t sample) const {

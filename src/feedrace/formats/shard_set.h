@@ -46,6 +46,8 @@ class ShardSet : public Dataset {
   std::string key_fingerprint() const override { return index_.meta().key_fingerprint; }
   std::string key_set_fingerprint() const override { return index_.meta().key_set_fingerprint; }
   std::vector<Part> parts() const override;
+  std::vector<std::string> stored_fields() const override { return index_.meta().fields; }
+  std::optional<FieldPlace> field_place(std::uint64_t sample, std::string_view name) const override;
   std::uint64_t max_image_bytes() const noexcept override { return index_.meta().max_image_bytes; }
   double mean_image_bytes() const noexcept override { return index_.meta().mean_image_bytes; }
 

@@ -35,6 +35,7 @@ struct PendingBatch {
   std::atomic<std::size_t> remaining = 0;  ///< Places not filled yet.
   std::mutex mutex;
   std::vector<BadSample> bad_samples;   ///< Guarded by mutex; the consumer reads it when done.
+  std::vector<FieldColumn> fields;      ///< A place each; written as the slot is.
   std::vector<std::string> complaints;  ///< Guarded likewise. About samples delivered all the same.
   bool fatal = false;                   ///< Guarded likewise. The consumer is to throw.
 };
@@ -46,8 +47,10 @@ struct PendingBatch {
 /// opens one, the others find it. Batches count from 0 at the start of the run (`serial`).
 class Assembly {
  public:
-  Assembly(std::shared_ptr<SlotPool> slots, std::size_t window)
-      : slots_(std::move(slots)), window_(window) {}
+  /// `fields`: names of those that come along with the images.
+  Assembly(std::shared_ptr<SlotPool> slots, std::size_t window,
+           std::vector<std::string> fields = {})
+      : slots_(std::move(slots)), window_(window), fields_(std::move(fields)) {}
 
   struct Opened {
     /// kTaken: its samples, all of other readers, are read and the consumer has it.
@@ -86,6 +89,7 @@ class Assembly {
 
   const std::shared_ptr<SlotPool> slots_;
   const std::size_t window_;
+  const std::vector<std::string> fields_;
   mutable std::mutex mutex_;
   std::condition_variable_any changed_;
   std::deque<std::shared_ptr<PendingBatch>> pending_;  // Guarded by mutex_.

@@ -3,6 +3,11 @@
 
 #include <utility>
 
+#include <fmt/format.h>
+
+#include "feedrace/core/text.h"
+#include "feedrace/error.h"
+
 namespace feedrace {
 namespace {
 
@@ -13,34 +18,89 @@ std::size_t aligned(std::size_t bytes) {
   return (bytes + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment;
 }
 
+std::size_t image_bytes_of(ops::ImageSize size, std::size_t element_bytes) {
+  return std::size_t{3} * size.width_px * size.height_px * element_bytes;
+}
+
 }  // namespace
 
 SlotShape::SlotShape(const Pipeline& pipeline, std::size_t batch)
     : batch_size(batch),
-      image_bytes(std::size_t{3} * pipeline.output_size().width_px *
-                  pipeline.output_size().height_px * size_of(pipeline.dtype)),
+      element_bytes(size_of(pipeline.dtype)),
+      is_ragged(!pipeline.reads_only && !pipeline.output_size()),
+      image_bytes(
+          pipeline.reads_only
+              ? 0
+              : image_bytes_of(pipeline.output_size().value_or(ops::ImageSize{}), element_bytes)),
       labels_at(aligned(batch * image_bytes)),
       indices_at(labels_at + aligned(batch * sizeof(std::int64_t))),
       flags_at(indices_at + aligned(batch * sizeof(std::uint64_t))),
       total_bytes(flags_at + aligned(batch * sizeof(SampleFlag))) {}
 
+void RaggedMemory::add(std::uint64_t bytes) {
+  const std::uint64_t used_bytes = used_bytes_ += bytes;
+  if (used_bytes <= limit_bytes_) return;
+  used_bytes_ -= bytes;
+  throw Error(ErrorCode::kInvalidArgument,
+              fmt::format("pictures of different sizes need more than the {} that the memory limit "
+                          "leaves; use a smaller batch_size or prefetch_factor, bound the size of "
+                          "pictures, or raise memory_limit",
+                          human_bytes(limit_bytes_)));
+}
+
+BatchSlot::BatchSlot(const SlotShape& shape, std::shared_ptr<RaggedMemory> ragged)
+    : shape_(shape),
+      memory_(shape.total_bytes),
+      ragged_(std::move(ragged)),
+      ragged_images_(shape.is_ragged ? shape.batch_size : 0) {}
+
+BatchSlot::~BatchSlot() {
+  for (const RaggedImage& image : ragged_images_) ragged_->remove(image.memory.size_bytes());
+}
+
+std::byte* BatchSlot::make_image(std::size_t index, ops::ImageSize size) {
+  if (!shape_.is_ragged) return image(index);
+  RaggedImage& image = ragged_images_[index];
+  const std::size_t bytes = image_bytes_of(size, shape_.element_bytes);
+  if (bytes > image.memory.size_bytes()) {
+    // The old memory goes first, so that both never count at once.
+    ragged_->remove(image.memory.size_bytes());
+    image.memory = HostMemory();
+    HostMemory memory(bytes);
+    ragged_->add(memory.size_bytes());
+    image.memory = std::move(memory);
+  }
+  image.size = size;
+  return image.memory.data();
+}
+
 namespace pipeline {
 
 std::shared_ptr<SlotPool> SlotPool::create(const SlotShape& shape, std::size_t planned,
-                                           std::size_t limit) {
-  return std::shared_ptr<SlotPool>(new SlotPool(shape, planned, limit));
+                                           std::size_t limit, std::uint64_t ragged_limit_bytes) {
+  return std::shared_ptr<SlotPool>(new SlotPool(shape, planned, limit, ragged_limit_bytes));
 }
 
-SlotPool::SlotPool(const SlotShape& shape, std::size_t planned, std::size_t limit)
-    : shape_(shape), planned_(planned), limit_(limit), total_(planned) {
-  for (std::size_t i = 0; i < planned; ++i) free_.push_back(std::make_unique<BatchSlot>(shape));
+SlotPool::SlotPool(const SlotShape& shape, std::size_t planned, std::size_t limit,
+                   std::uint64_t ragged_limit_bytes)
+    : shape_(shape),
+      planned_(planned),
+      limit_(limit),
+      ragged_(std::make_shared<RaggedMemory>(ragged_limit_bytes)) {}
+
+void SlotPool::release_free() {
+  std::deque<std::unique_ptr<BatchSlot>> released;
+  std::lock_guard lock(mutex_);
+  total_ -= free_.size();
+  released.swap(free_);
 }
 
 std::shared_ptr<BatchSlot> SlotPool::try_acquire() {
   std::unique_ptr<BatchSlot> slot;
   {
     std::lock_guard lock(mutex_);
-    if (!free_.empty()) {
+    // All that are planned are made before one is used again: see the class.
+    if (total_ >= planned_ && !free_.empty()) {
       slot = std::move(free_.front());
       free_.pop_front();
     } else if (total_ < limit_) {
@@ -52,7 +112,7 @@ std::shared_ptr<BatchSlot> SlotPool::try_acquire() {
   }
   if (!slot) {
     try {
-      slot = std::make_unique<BatchSlot>(shape_);
+      slot = std::make_unique<BatchSlot>(shape_, ragged_);
     } catch (...) {
       std::lock_guard lock(mutex_);
       --total_;

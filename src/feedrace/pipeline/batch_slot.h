@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -9,6 +10,7 @@
 #include <mutex>
 #include <span>
 #include <stop_token>
+#include <vector>
 
 #include "feedrace/core/buffer_pool.h"
 #include "feedrace/pipeline.h"
@@ -16,26 +18,54 @@
 
 namespace feedrace {
 
-/// Size of one batch's memory: images, then labels, indices and flags, each 64-byte aligned.
+/// Size of one batch's memory: images, then labels, indices and flags, each 64-byte aligned. Images
+/// that differ in size lie outside, each by itself.
 struct SlotShape {
   SlotShape(const Pipeline& pipeline, std::size_t batch_size);
 
   std::size_t batch_size;
-  std::size_t image_bytes;  ///< Of one image.
+  std::size_t element_bytes;  ///< Of an image's number.
+  bool is_ragged;             ///< Images differ in size.
+  std::size_t image_bytes;    ///< Of one image; 0 when they differ.
   std::size_t labels_at;
   std::size_t indices_at;
   std::size_t flags_at;
   std::size_t total_bytes;
 };
 
+/// Memory of images that differ in size, of all slots of a loader together. Thread-safe.
+class RaggedMemory {
+ public:
+  explicit RaggedMemory(std::uint64_t limit_bytes) : limit_bytes_(limit_bytes) {}
+  /// Throws Error kInvalidArgument when the limit would be passed.
+  void add(std::uint64_t bytes);
+  void remove(std::uint64_t bytes) noexcept { used_bytes_ -= bytes; }
+
+ private:
+  const std::uint64_t limit_bytes_;
+  std::atomic<std::uint64_t> used_bytes_ = 0;
+};
+
 /// The memory of one batch. Decode threads write places of it side by side, each place once; after
 /// the last one it is the consumer's.
 class BatchSlot {
  public:
-  explicit BatchSlot(const SlotShape& shape) : shape_(shape), memory_(shape.total_bytes) {}
+  BatchSlot(const SlotShape& shape, std::shared_ptr<RaggedMemory> ragged);
+  ~BatchSlot();
+  BatchSlot(const BatchSlot&) = delete;
+  BatchSlot& operator=(const BatchSlot&) = delete;
 
+  /// Where the image goes, when all have one size.
   std::byte* image(std::size_t index) noexcept {
     return memory_.data() + index * shape_.image_bytes;
+  }
+  /// Room for an image of this size. Throws Error when images differ in size and the memory limit
+  /// is reached. Called by the thread that fills the place.
+  std::byte* make_image(std::size_t index, ops::ImageSize size);
+  /// Of `make_image`, when images differ in size.
+  ops::ImageSize image_size(std::size_t index) const noexcept { return ragged_images_[index].size; }
+  std::byte* ragged_image(std::size_t index) noexcept {
+    return ragged_images_[index].memory.data();
   }
   std::int64_t* labels() noexcept { return at<std::int64_t>(shape_.labels_at); }
   std::uint64_t* indices() noexcept { return at<std::uint64_t>(shape_.indices_at); }
@@ -48,8 +78,15 @@ class BatchSlot {
     return reinterpret_cast<T*>(memory_.data() + offset);
   }
 
+  struct RaggedImage {
+    HostMemory memory;  // Kept from batch to batch; grows only.
+    ops::ImageSize size;
+  };
+
   const SlotShape shape_;
   HostMemory memory_;
+  const std::shared_ptr<RaggedMemory> ragged_;
+  std::vector<RaggedImage> ragged_images_;
 };
 
 namespace pipeline {
@@ -61,14 +98,19 @@ namespace pipeline {
 /// Thread-safe. A slot keeps its pool alive, so that a batch may outlive its loader.
 class SlotPool : public std::enable_shared_from_this<SlotPool> {
  public:
+  /// `ragged_limit_bytes` bounds the images that differ in size, of all slots.
   static std::shared_ptr<SlotPool> create(const SlotShape& shape, std::size_t planned,
-                                          std::size_t limit);
+                                          std::size_t limit,
+                                          std::uint64_t ragged_limit_bytes = ~std::uint64_t{0});
 
   /// Never waits; nothing when the limit is out.
   std::shared_ptr<BatchSlot> try_acquire();
   /// Waits for a slot; nothing once `stop` is requested.
   std::shared_ptr<BatchSlot> acquire(const std::stop_token& stop);
 
+  /// Gives the memory of all slots that are not out back to the system; they are made anew when
+  /// they are needed.
+  void release_free();
   /// True while `acquire()` waits because the limit is out.
   bool is_starving() const;
   std::size_t out_count() const;
@@ -77,12 +119,14 @@ class SlotPool : public std::enable_shared_from_this<SlotPool> {
   const SlotShape& shape() const noexcept { return shape_; }
 
  private:
-  SlotPool(const SlotShape& shape, std::size_t planned, std::size_t limit);
+  SlotPool(const SlotShape& shape, std::size_t planned, std::size_t limit,
+           std::uint64_t ragged_limit_bytes);
   void give_back(std::unique_ptr<BatchSlot> slot) noexcept;
 
   const SlotShape shape_;
   const std::size_t planned_;
   const std::size_t limit_;
+  const std::shared_ptr<RaggedMemory> ragged_;
   mutable std::mutex mutex_;
   std::condition_variable_any returned_;
   std::deque<std::unique_ptr<BatchSlot>> free_;  // Guarded by mutex_.

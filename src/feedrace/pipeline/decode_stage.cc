@@ -52,12 +52,42 @@ void DecodeThread::process(DecodeTask& task) {
 Result<std::int64_t> DecodeThread::fill(const DecodeTask& task) {
   if (task.failure) return *task.failure;
   auto label = shared_.dataset.label(task.pick.sample);
-  if (!label || shared_.pipeline.reads_only) return label;
-  auto complaint = worker_.run(task.encoded, task.pick.draw, task.pick.sample,
-                               task.batch->slot->image(task.index));
+  if (!label) return label;
+  auto image = take_fields(task, task.pick.sample, task.encoded);
+  if (!image) return image.error();
+  if (shared_.pipeline.reads_only) return label;
+  auto complaint = decode(task, task.pick, *image);
   if (!complaint) return complaint.error();
   if (!complaint->empty()) flag(task, *complaint);
   return label;
+}
+
+Result<std::string> DecodeThread::decode(const DecodeTask& task, const order::Pick& pick,
+                                         std::span<const std::byte> image) {
+  return worker_.run(image, pick.draw, pick.sample, [&task](ops::ImageSize size) -> void* {
+    return task.batch->slot->make_image(task.index, size);
+  });
+}
+
+/// Puts the sample's further fields into its place of the batch; gives the bytes of its image.
+Result<std::span<const std::byte>> DecodeThread::take_fields(const DecodeTask& task,
+                                                             std::uint64_t sample,
+                                                             std::span<const std::byte> bytes) {
+  if (shared_.spans == nullptr) return bytes;
+  const auto pieces = shared_.spans->pieces(sample);
+  if (!pieces) return pieces.error();
+  const auto view = [&](const formats::SampleSpans::Piece& piece) {
+    return bytes.subspan(static_cast<std::size_t>(piece.offset_bytes),
+                         static_cast<std::size_t>(piece.size_bytes));
+  };
+  for (std::size_t i = 0; i < pieces->fields.size(); ++i) {
+    std::optional<std::string>& value = task.batch->fields[i].values[task.index];
+    value.reset();
+    if (!pieces->fields[i]) continue;
+    const std::span<const std::byte> field = view(*pieces->fields[i]);
+    value.emplace(reinterpret_cast<const char*>(field.data()), field.size());
+  }
+  return view(pieces->image);
 }
 
 /// Delivered, but not in silence: counted, named, and listed with the bad ones.
@@ -124,9 +154,9 @@ bool DecodeThread::substitute(DecodeTask& task) {
     if (!label) continue;
     auto bytes = stand_ins_.read(pick.sample);
     if (!bytes) continue;
-    if (!shared_.pipeline.reads_only &&
-        !worker_.run(bytes->view(), pick.draw, pick.sample, slot.image(task.index)))
-      continue;
+    const auto image = take_fields(task, pick.sample, bytes->view());
+    if (!image) continue;
+    if (!shared_.pipeline.reads_only && !decode(task, pick, *image)) continue;
     slot.labels()[task.index] = *label;
     slot.indices()[task.index] = pick.sample;
     slot.flags()[task.index] = SampleFlag::kSubstituted;
@@ -137,7 +167,11 @@ bool DecodeThread::substitute(DecodeTask& task) {
 
 void DecodeThread::blank(DecodeTask& task) {
   BatchSlot& slot = *task.batch->slot;
-  std::memset(slot.image(task.index), 0, slot.shape().image_bytes);
+  constexpr ops::ImageSize kBlankPixel{1, 1};  // Where pictures have no size in common.
+  const std::size_t bytes =
+      slot.shape().is_ragged ? 3 * slot.shape().element_bytes : slot.shape().image_bytes;
+  std::memset(slot.make_image(task.index, kBlankPixel), 0, bytes);
+  for (FieldColumn& field : task.batch->fields) field.values[task.index].reset();
   const auto label = shared_.dataset.label(task.pick.sample);
   slot.labels()[task.index] = label ? *label : -1;
   slot.flags()[task.index] = SampleFlag::kBlank;

@@ -11,19 +11,21 @@
 #include "feedrace/core/bounded_queue.h"
 #include "feedrace/decoder.h"
 #include "feedrace/format.h"
+#include "feedrace/formats/sample_spans.h"
 #include "feedrace/loader.h"
 #include "feedrace/pipeline/assembly.h"
 #include "feedrace/pipeline/quarantine.h"
 #include "feedrace/pipeline/read_stage.h"
-#include "feedrace/pipeline/sample_worker.h"
 #include "feedrace/pipeline/single_reader.h"
 #include "feedrace/pipeline/stage_clock.h"
+#include "feedrace/transform/sample_worker.h"
 
 namespace feedrace::pipeline {
 
 /// What all decode threads of a run share.
 struct DecodeShared {
   const formats::Dataset& dataset;
+  const formats::SampleSpans* spans;  ///< `dataset`, when further fields are wanted; else null.
   const Pipeline& pipeline;
   std::uint64_t seed = 0;
   decode::DecodeLimits limits;
@@ -59,6 +61,10 @@ class DecodeThread {
   void process(DecodeTask& task);
   void flag(const DecodeTask& task, const std::string& complaint);
   Result<std::int64_t> fill(const DecodeTask& task);
+  Result<std::string> decode(const DecodeTask& task, const order::Pick& pick,
+                             std::span<const std::byte> image);
+  Result<std::span<const std::byte>> take_fields(const DecodeTask& task, std::uint64_t sample,
+                                                 std::span<const std::byte> bytes);
   void handle_bad(DecodeTask& task, Failure failure);
   void name_place(const DecodeTask& task, Failure& failure) const;
   static bool is_refused(const DecodeTask& task);
@@ -68,7 +74,7 @@ class DecodeThread {
   static constexpr std::uint64_t kIdle = ~std::uint64_t{0};
 
   DecodeShared& shared_;
-  SampleWorker worker_;
+  transform::SampleWorker worker_;
   SingleReader stand_ins_;
   std::atomic<std::uint64_t> sample_ = kIdle;
   std::atomic<Clock::rep> started_ = 0;

@@ -84,10 +84,7 @@ std::string verdict(const Stats& stats, bool reads_only) {
 
 std::string explain(const Stats& stats, const Pipeline& pipeline) {
   std::string sentence = verdict(stats, pipeline.reads_only);
-  if (!pipeline.ops.empty()) {
-    sentence += "; not fused, so one more pass over each picture:";
-    for (const auto& op : pipeline.ops) sentence += fmt::format(" {}", op->name());
-  }
+  for (const std::string& step : pipeline.unfused()) sentence += "; " + step;
   return sentence;
 }
 

@@ -20,6 +20,8 @@
 #include "feedrace/pipeline/quarantine.h"
 #include "feedrace/pipeline/resume.h"
 #include "feedrace/pipeline/run.h"
+#include "feedrace/pipeline/sample_trace.h"
+#include "feedrace/pipeline/single_reader.h"
 #include "feedrace/pipeline/storage_plan.h"
 
 namespace feedrace {
@@ -29,6 +31,9 @@ using pipeline::Clock;
 
 // A batch that another thread of the consumer is about to let go is not yet one that is kept.
 constexpr std::chrono::seconds kHeldBatchGrace{2};
+
+// How long the consumer waits at a time where somebody wants to be asked meanwhile.
+constexpr std::chrono::milliseconds kWaitSlice{50};
 
 pipeline::OpenedSets open_checked(const LoaderOptions& options) {
   pipeline::check_options(options);
@@ -49,7 +54,8 @@ class Loader::Impl {
             pipeline::make_base_state(options_, *sizing_.order, sizing_.split, opened_.states)),
         quarantine_(options_.quarantine_file),
         slots_(pipeline::SlotPool::create(SlotShape(options_.pipeline, options_.batch_size),
-                                          sizing_.planned_slots, sizing_.slot_limit)),
+                                          sizing_.planned_slots, sizing_.slot_limit,
+                                          sizing_.ragged_limit_bytes)),
         order_(sizing_.order) {
     planned_warnings_ = sizing_.plan.warnings.size();
     begin_at(0, 0);
@@ -72,6 +78,8 @@ class Loader::Impl {
   std::string state_after(const Batch& batch) const;
   std::vector<std::string> load_state(std::string_view text, bool accept_changed_data);
   Stats stats() const;
+  std::string trace(std::uint64_t sample, std::uint64_t pass) const;
+  void pause();
   std::string explain() const { return pipeline::explain(stats(), options_.pipeline); }
   void cancel() noexcept;
 
@@ -83,6 +91,7 @@ class Loader::Impl {
   std::string state_text(std::uint64_t epoch, std::uint64_t position) const;
   void start();
   void stop() noexcept;
+  void place_images(Batch& batch, BatchSlot& slot) const;
   std::shared_ptr<pipeline::PendingBatch> take();
   Batch deliver(const std::shared_ptr<pipeline::PendingBatch>& pending);
   void check_bad_samples(pipeline::PendingBatch& pending);
@@ -146,6 +155,7 @@ void Loader::Impl::start() {
   if (readers_.empty()) readers_ = pipeline::make_readers(storage_, sizing_, *fallbacks_);
   if (!parts_) {
     parts_.emplace(pipeline::RunParts{*dataset_,
+                                      opened_.spans.get(),
                                       options_.pipeline,
                                       order_,
                                       sizing_.split,
@@ -179,6 +189,37 @@ void Loader::Impl::stop() noexcept {
     std::lock_guard lock(run_mutex_);
     ended = std::move(run_);
   }
+}
+
+/// Stands behind the last batch that was delivered, and holds nothing but what it needs to go on.
+void Loader::Impl::pause() {
+  if (is_forked()) return;
+  if (taken_ > 0 && taken_ < epoch_order_->split().steps) {
+    const std::uint64_t bad = bad_in_epoch_;
+    begin_at(epoch_, epoch_order_->position_behind(taken_ - 1));
+    bad_in_epoch_ = bad;
+  } else {
+    stop();
+  }
+  parts_.reset();
+  readers_.clear();
+  slots_->release_free();
+}
+
+std::string Loader::Impl::trace(std::uint64_t sample, std::uint64_t pass) const {
+  if (sample >= dataset_->size()) {
+    throw Error(ErrorCode::kInvalidArgument,
+                fmt::format("there is no sample {}; the data set has {}, counted from 0", sample,
+                            dataset_->size()));
+  }
+  pipeline::ReadCounters not_counted;
+  pipeline::SingleReader reader(*dataset_, storage_.make_stand_in, not_counted,
+                                sizing_.max_sample_bytes);
+  const auto traced =
+      pipeline::trace_sample(options_.pipeline, *dataset_, opened_.spans.get(), reader,
+                             decode_limits(), {options_.seed, pass, sample});
+  if (!traced) raise(traced.error());
+  return *traced;
 }
 
 void Loader::Impl::cancel() noexcept {
@@ -308,7 +349,8 @@ std::shared_ptr<pipeline::PendingBatch> Loader::Impl::take() {
   const auto end = start + std::chrono::duration_cast<Clock::duration>(
                                std::chrono::duration<double>(options_.timeout_seconds));
   while (true) {
-    const auto slice_end = Clock::now() + kHeldBatchGrace;
+    if (options_.while_waiting) options_.while_waiting();
+    const auto slice_end = Clock::now() + (options_.while_waiting ? kWaitSlice : kHeldBatchGrace);
     const auto deadline = endless ? slice_end : std::min(end, slice_end);
     pipeline::Assembly::Taken taken = run_->take(deadline);
     switch (taken.status) {
@@ -354,24 +396,38 @@ void Loader::Impl::check_bad_samples(pipeline::PendingBatch& pending) {
   }
 }
 
+void Loader::Impl::place_images(Batch& batch, BatchSlot& slot) const {
+  const auto shape_of = [&](ops::ImageSize size) {
+    const std::int64_t height = size.height_px;
+    const std::int64_t width = size.width_px;
+    return options_.pipeline.layout == Layout::kChw ? std::vector<std::int64_t>{3, height, width}
+                                                    : std::vector<std::int64_t>{height, width, 3};
+  };
+  const DType dtype = options_.pipeline.dtype;
+  if (slot.shape().is_ragged) {
+    batch.images = {nullptr, dtype, {0}};
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      batch.image_list.push_back({slot.ragged_image(i), dtype, shape_of(slot.image_size(i))});
+    }
+    return;
+  }
+  std::vector<std::int64_t> shape =
+      shape_of(options_.pipeline.output_size().value_or(ops::ImageSize{}));
+  shape.insert(shape.begin(), static_cast<std::int64_t>(batch.size()));
+  batch.images = {slot.image(0), dtype, std::move(shape)};
+}
+
 Batch Loader::Impl::deliver(const std::shared_ptr<pipeline::PendingBatch>& pending) {
   const auto& slot = pending->slot;
-  const auto count = static_cast<std::int64_t>(pending->size);
-  const ops::ImageSize size = options_.pipeline.output_size();
-  const std::int64_t height = size.height_px;
-  const std::int64_t width = size.width_px;
   Batch batch(slot);
-  batch.images.data = slot->image(0);
-  batch.images.dtype = options_.pipeline.dtype;
-  batch.images.shape = options_.pipeline.layout == Layout::kChw
-                           ? std::vector<std::int64_t>{count, 3, height, width}
-                           : std::vector<std::int64_t>{count, height, width, 3};
-  batch.labels = {slot->labels(), DType::kInt64, {count}};
+  batch.labels = {slot->labels(), DType::kInt64, {static_cast<std::int64_t>(pending->size)}};
+  batch.fields = std::move(pending->fields);
   batch.indices = {slot->indices(), pending->size};
   batch.flags = {slot->flags(), pending->size};
   batch.epoch = pending->order->epoch();
   batch.step = pending->order->step_of(pending->number);
   batch.position = pending->order->position_of(pending->number);
+  place_images(batch, *slot);
   const auto count_of = [&](SampleFlag flag) {
     return static_cast<std::uint64_t>(std::count(batch.flags.begin(), batch.flags.end(), flag));
   };
@@ -460,6 +516,10 @@ std::string Loader::state_after(const Batch& batch) const { return impl_->state_
 std::vector<std::string> Loader::load_state(std::string_view state, bool accept_changed_data) {
   return impl_->load_state(state, accept_changed_data);
 }
+std::string Loader::trace(std::uint64_t sample, std::uint64_t pass) const {
+  return impl_->trace(sample, pass);
+}
+void Loader::pause() { impl_->pause(); }
 Stats Loader::stats() const { return impl_->stats(); }
 std::string Loader::explain() const { return impl_->explain(); }
 void Loader::cancel() noexcept { impl_->cancel(); }

@@ -294,7 +294,7 @@ TEST(Loader, RunsOwnOpsBetweenResizingAndNormalisation) {
   options.pipeline.layout = Layout::kHwc;
   Loader plain(options);
   const Seen expected = remember(*plain.next());
-  options.pipeline.ops = {std::make_shared<FlipVertically>()};
+  options.pipeline.steps.emplace_back(std::make_shared<FlipVertically>());
   Loader flipped(options);
   EXPECT_THAT(flipped.plan().pipeline, HasSubstr("flip_vertically (not fused)"));
   const Seen got = remember(*flipped.next());

@@ -83,7 +83,7 @@ bool is_remote(const std::vector<std::string>& sources) {
 }  // namespace
 
 Shuffle default_shuffle(const LoaderOptions& options) {
-  if (!options.pipeline.random_resized_crop) return Shuffle::kNone;
+  if (!options.pipeline.crops_at_random()) return Shuffle::kNone;
   const bool remote = is_remote(options.sources) ||
                       std::any_of(options.sets.begin(), options.sets.end(),
                                   [](const DataSource& set) { return is_remote(set.sources); });
@@ -127,6 +127,11 @@ OpenedSets open_sets(const LoaderOptions& options) {
   }
   opened.dataset =
       named.size() == 1 ? std::move(named.front().set) : formats::join(std::move(named));
+  if (!options.fields.empty()) {
+    opened.spans = std::make_shared<const formats::SampleSpans>(
+        std::move(opened.dataset), formats::parse_fields(options.fields));
+    opened.dataset = opened.spans;
+  }
   return opened;
 }
 

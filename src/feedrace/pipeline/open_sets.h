@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "feedrace/formats/sample_spans.h"
 #include "feedrace/loader.h"
 #include "feedrace/order/sample_order.h"
 #include "feedrace/order/state.h"
@@ -14,6 +15,8 @@ namespace feedrace::pipeline {
 /// The data sets of a loader, opened, and what is drawn from them.
 struct OpenedSets {
   std::shared_ptr<const formats::Dataset> dataset;  ///< All of them as one.
+  /// The same, when further fields are wanted; else null.
+  std::shared_ptr<const formats::SampleSpans> spans;
   std::vector<order::OrderedSet> sets;
   std::vector<order::SetState> states;  ///< What a state says of each, at its start.
   std::vector<std::string> warnings;    ///< About subsets.

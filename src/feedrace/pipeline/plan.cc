@@ -8,6 +8,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "feedrace/core/alignment.h"
@@ -108,6 +109,13 @@ void plan_memory(const LoaderOptions& options, const SlotShape& slot, Sizing& si
   }
   const std::uint64_t spare = plan.memory_limit_bytes - plan.memory_bytes;
   sizing.slot_limit = sizing.planned_slots + static_cast<std::size_t>(spare / slot.total_bytes);
+  sizing.ragged_limit_bytes = spare;
+  if (slot.is_ragged) {
+    plan.warnings.push_back(
+        fmt::format("pictures differ in size, so their memory is not in the plan; all together "
+                    "they get up to {}",
+                    human_bytes(spare)));
+  }
   sizing.max_sample_bytes = std::clamp<std::uint64_t>(spare, sizing.buffers.bytes, kMaxSampleBytes);
 }
 
@@ -239,6 +247,8 @@ Sizing make_sizing(const LoaderOptions& options, const OpenedSets& opened,
   plan.class_count = dataset.classes().size();
   plan.label_source = dataset.label_source();
   plan.pipeline = options.pipeline.describe();
+  plan.unfused = options.pipeline.unfused();
+  plan.fields = options.fields;
   plan.usable_cores = usable_cores();
   plan.decode_threads =
       options.thread_count > 0 ? options.thread_count : default_decode_threads(plan.usable_cores);
@@ -330,6 +340,7 @@ std::string Plan::to_text() const {
   line("order", order);
   line("mixing", mixing_text);
   line("pipeline", pipeline);
+  if (!fields.empty()) line("fields", fmt::format("{}", fmt::join(fields, ", ")));
   line("storage", backend_reason);
   if (!shared_cache.empty()) line("cache", shared_cache);
   line("threads",
@@ -368,6 +379,8 @@ std::string Plan::to_json() const {
       {"mixing", mixing},
       {"mixing_text", mixing_text},
       {"pipeline", pipeline},
+      {"unfused", unfused},
+      {"fields", fields},
       {"backend", backend},
       {"backend_reason", backend_reason},
       {"shared_cache", shared_cache},

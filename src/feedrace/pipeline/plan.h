@@ -39,8 +39,9 @@ struct Sizing {
   std::shared_ptr<const order::SampleOrder> order;
   order::SplitOptions split;
   std::size_t planned_slots = 0;
-  std::size_t slot_limit = 0;          ///< With those that a consumer may keep.
-  std::uint64_t max_sample_bytes = 0;  ///< A larger sample would break the memory limit.
+  std::size_t slot_limit = 0;            ///< With those that a consumer may keep.
+  std::uint64_t ragged_limit_bytes = 0;  ///< Of pictures that differ in size, of all slots.
+  std::uint64_t max_sample_bytes = 0;    ///< A larger sample would break the memory limit.
 };
 
 /// Throws Error kInvalidArgument: a value out of its range (names it, the range).

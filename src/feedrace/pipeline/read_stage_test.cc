@@ -55,7 +55,7 @@ class ReadStageTest : public ::testing::Test {
   static std::string shards() { return *dir_ / "shards"; }
   static LoaderOptions options_of(Shuffle shuffle) {
     LoaderOptions options = small_options(shards());
-    options.pipeline.random_resized_crop->size_px = 8;
+    std::get<RandomResizedCrop>(options.pipeline.steps.front()).size = {8, 8};
     options.shuffle = shuffle;
     options.shuffle_window = 192;
     options.last_batch = LastBatch::kPartial;

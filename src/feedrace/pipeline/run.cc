@@ -11,18 +11,35 @@
 #include "feedrace/error.h"
 
 namespace feedrace::pipeline {
+namespace {
+
+std::vector<std::string> field_names(const formats::SampleSpans* spans) {
+  std::vector<std::string> names;
+  if (spans == nullptr) return names;
+  for (const formats::WantedField& field : spans->wanted()) names.push_back(field.name);
+  return names;
+}
+
+}  // namespace
 
 Run::Run(const RunParts& parts, std::uint64_t epoch, std::uint64_t position)
     : parts_(parts),
       // Every task holds a read buffer, so the pool bounds the queue; the queue itself only has to
       // be long enough never to be the tighter bound.
       queue_(parts.queue_depth * parts.readers.size() + parts.decode_threads + kDefaultBufferCount),
-      assembly_(parts.slots, parts.window),
-      decode_shared_{
-          parts.dataset,          parts.pipeline,     parts.order->options().shuffle.seed,
-          parts.limits,           parts.on_error,     assembly_,
-          parts.quarantine,       parts.make_backend, parts.read_counters,
-          parts.max_sample_bytes, parts.decode_clock} {
+      assembly_(parts.slots, parts.window, field_names(parts.spans)),
+      decode_shared_{parts.dataset,
+                     parts.spans,
+                     parts.pipeline,
+                     parts.order->options().shuffle.seed,
+                     parts.limits,
+                     parts.on_error,
+                     assembly_,
+                     parts.quarantine,
+                     parts.make_backend,
+                     parts.read_counters,
+                     parts.max_sample_bytes,
+                     parts.decode_clock} {
   for (std::size_t i = 0; i < parts.readers.size(); ++i) add_reader(i, epoch, position);
   shutdown_.on_cancel([this] { queue_.cancel(); });
   for (std::size_t i = 0; i < parts.decode_threads; ++i) {

@@ -27,6 +27,7 @@ struct ReaderParts {
 /// What a run works with; all of it outlives the run.
 struct RunParts {
   const formats::Dataset& dataset;
+  const formats::SampleSpans* spans;  ///< `dataset`, when further fields are wanted; else null.
   const Pipeline& pipeline;
   std::shared_ptr<const order::SampleOrder> order;
   order::SplitOptions split;

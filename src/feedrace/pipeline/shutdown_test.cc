@@ -301,7 +301,7 @@ class ThrowingOp final : public ops::Op {
 TEST(Shutdown, AnExceptionInAnOwnOpIsTheSamplesFailure) {
   const testing::TempDir dir;
   LoaderOptions options = small_options(write_folder(dir, 24));
-  options.pipeline.ops = {std::make_shared<ThrowingOp>()};
+  options.pipeline.steps.emplace_back(std::make_shared<ThrowingOp>());
   Loader loader(options);
   const std::string message = error_of(loader, ErrorCode::kCorruptData);
   EXPECT_THAT(message, HasSubstr("op thrower threw: out of ideas"));
@@ -372,7 +372,7 @@ TEST(Shutdown, SlowStorageIsWaitedFor) {
 TEST(Shutdown, KeepingMoreBatchesThanTheMemoryLimitIsAnErrorNotADeadlock) {
   const testing::TempDir dir;
   LoaderOptions options = small_options(write_folder(dir, 160));
-  options.pipeline.random_resized_crop->size_px = 224;
+  std::get<RandomResizedCrop>(options.pipeline.steps.front()).size = {224, 224};
   const Plan plan = Loader(options).plan();
   const std::uint64_t slot = plan.batch_slot_bytes / 5;
   options.memory_limit_bytes = plan.memory_bytes + 3 * slot + slot / 2;

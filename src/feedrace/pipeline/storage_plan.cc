@@ -6,6 +6,8 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <xxhash.h>
 
 #include "feedrace/core/cores.h"
 #include "feedrace/core/text.h"
@@ -43,12 +45,22 @@ storage::StorageNeeds needs_of(const LoaderOptions& options, const formats::Data
   return needs;
 }
 
+/// A sample's bytes reach as far as the fields that are wanted with its image: loaders that want
+/// others have nothing to share.
+std::string fields_suffix(std::vector<std::string> fields) {
+  if (fields.empty()) return "";
+  std::sort(fields.begin(), fields.end());
+  const std::string names = fmt::format("{}", fmt::join(fields, "\n"));
+  return fmt::format("-{:08x}", XXH3_64bits(names.data(), names.size()) & 0xffffffff);
+}
+
 /// Ranks that read the same data set share its cache unless they name another.
 void open_cache(const LoaderOptions& options, const formats::Dataset& dataset, StoragePlan& plan) {
   if (!options.shared_cache) return;
   storage::SharedCache::Options cache;
   cache.name =
       options.shared_cache->name.empty() ? dataset.fingerprint() : options.shared_cache->name;
+  cache.name += fields_suffix(options.fields);
   cache.limit_bytes = options.shared_cache->limit_bytes;
   cache.folder = options.shared_cache->folder;
   auto opened = storage::SharedCache::open(cache);

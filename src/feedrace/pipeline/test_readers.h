@@ -35,7 +35,7 @@ inline std::shared_ptr<const order::SampleOrder> make_test_order(std::uint64_t s
 inline std::shared_ptr<SlotPool> make_test_slots(std::size_t batch_size, std::size_t planned,
                                                  std::size_t limit) {
   Pipeline pipeline = Pipeline::recipe("imagenet-train");
-  pipeline.random_resized_crop->size_px = 8;
+  std::get<RandomResizedCrop>(pipeline.steps.front()).size = {8, 8};
   return SlotPool::create(SlotShape(pipeline, batch_size), planned, limit);
 }
 

@@ -60,7 +60,7 @@ inline LoaderOptions small_options(const std::string& source) {
   LoaderOptions options;
   options.sources = {source};
   options.pipeline = Pipeline::recipe("imagenet-train");
-  options.pipeline.random_resized_crop->size_px = 24;
+  std::get<RandomResizedCrop>(options.pipeline.steps.front()).size = {24, 24};
   options.batch_size = 8;
   options.thread_count = 2;
   options.timeout_seconds = 60;

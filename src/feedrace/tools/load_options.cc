@@ -35,14 +35,15 @@ std::vector<std::string> names_of(const std::map<std::string, T>& values, bool w
 
 /// Another output size; a centre crop keeps the recipe's proportion of resize to crop.
 void resize(Pipeline& pipeline, std::uint32_t size_px) {
-  if (pipeline.random_resized_crop) {
-    pipeline.random_resized_crop->size_px = size_px;
-    return;
+  const std::uint32_t before_px = pipeline.output_size()->width_px;
+  for (Step& step : pipeline.steps) {
+    if (auto* crop = std::get_if<RandomResizedCrop>(&step)) crop->size = {size_px, size_px};
+    if (auto* crop = std::get_if<CenterCrop>(&step)) crop->size = {size_px, size_px};
+    if (auto* resize = std::get_if<Resize>(&step)) {
+      resize->side_px =
+          static_cast<std::uint32_t>(std::uint64_t{resize->side_px} * size_px / before_px);
+    }
   }
-  ResizeCenterCrop& center = *pipeline.resize_center_crop;
-  const std::uint64_t resized = std::uint64_t{center.resize_px} * size_px / center.crop_px;
-  center.resize_px = static_cast<std::uint32_t>(resized);
-  center.crop_px = size_px;
 }
 
 /// All of `text` as a number.

@@ -26,7 +26,7 @@ LoaderOptions options_in(const testing::TempDir& dir) {
   }
   LoaderOptions options;
   options.sources = {dir / "pictures"};
-  options.pipeline.random_resized_crop->size_px = 16;
+  std::get<RandomResizedCrop>(options.pipeline.steps.front()).size = {16, 16};
   options.batch_size = 6;
   options.last_batch = LastBatch::kPad;
   return options;
@@ -76,7 +76,7 @@ TEST(Rehearsal, FewerStepsThanTheEpochHasAreEnough) {
 TEST(Rehearsal, AnOpThatDoesNotRepeatItselfIsFound) {
   const testing::TempDir dir;
   LoaderOptions options = options_in(dir);
-  options.pipeline.ops.push_back(std::make_shared<ForgetfulOp>(200));
+  options.pipeline.steps.emplace_back(std::make_shared<ForgetfulOp>(200));
   Rehearsal rehearsal(options, 0, 2, {});
   std::uint64_t run = 0;
   while (run < 50 && rehearsal.run(run, run)) ++run;
@@ -95,7 +95,7 @@ TEST(Rehearsal, TheSameSeedGivesTheSameSchedule) {
   const testing::TempDir dir;
   const auto schedule_of = [&](std::uint64_t seed) {
     LoaderOptions options = options_in(dir);
-    options.pipeline.ops.push_back(std::make_shared<ForgetfulOp>(40));
+    options.pipeline.steps.emplace_back(std::make_shared<ForgetfulOp>(40));
     Rehearsal rehearsal(options, 0, 0, {});
     EXPECT_FALSE(rehearsal.run(0, seed));
     return to_text(rehearsal.difference()->schedule);

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measures what the Python loop costs over the program: python -m bench.python_loop DATA
+
+Pairs of windows, one of `feedrace bench loader`, one of a `for` loop over `feedrace.ImageLoader` in a
+fresh process, with the same settings; the order within a pair alternates. Both check their batches:
+the first one is compared with what `feedrace batch` writes. "Python a batch" is the time in the
+iterator's `next` less the time that the native loader waited for the batch.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+
+from bench import layout, program
+
+SEED = 1
+
+
+def run_loop(path, args):
+    """In a process of its own: one window through the package, as JSON on standard output."""
+    import feedrace as fr
+    import numpy as np
+
+    loader = fr.ImageLoader(
+        path, batch_size=args.batch, num_threads=args.threads, seed=SEED, output=args.output
+    )
+    images, labels = next(iter(loader))
+    with tempfile.TemporaryDirectory() as folder:
+        options = ("--batch", args.batch, "--seed", SEED, "--step", 0)
+        program.feedrace("batch", path, "--out", folder, *options)
+        same = np.array_equal(np.asarray(images), np.load(Path(folder, "images.npy")))
+        if not same or not np.array_equal(np.asarray(labels), np.load(Path(folder, "labels.npy"))):
+            sys.exit("bench: the first batch is not that of `feedrace batch`")
+    loader.set_epoch(0)
+    count, batches, inside = 0, 0, 0.0
+    cpu_before = time.process_time()
+    waited_before = loader.stats()["stages"]["consumer"]["wait_seconds"]
+    start = time.perf_counter()
+    while time.perf_counter() - start < args.seconds:
+        iterator = iter(loader)
+        while time.perf_counter() - start < args.seconds:
+            asked = time.perf_counter()
+            batch = next(iterator, None)
+            inside += time.perf_counter() - asked
+            if batch is None:
+                break
+            count += len(batch[1])
+            batches += 1
+    wall = time.perf_counter() - start
+    waited = loader.stats()["stages"]["consumer"]["wait_seconds"] - waited_before
+    found = {
+        "images_per_second": count / wall,
+        "cpu_seconds_per_1000": 1000 * (time.process_time() - cpu_before) / count,
+        "python_us_per_batch": 1e6 * (inside - waited) / batches,
+    }
+    print(json.dumps(found))
+
+
+def loop_window(path, args):
+    command = [sys.executable, "-m", "bench.python_loop", args.data, "--one", str(path)]
+    for name in ("batch", "threads", "seconds", "output"):
+        command += [f"--{name}", str(getattr(args, name))]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+    if done.returncode != 0:
+        sys.exit(f"bench: {' '.join(command)}: exit {done.returncode}")
+    return json.loads(done.stdout)
+
+
+def program_window(path, args):
+    options = ("--batch", args.batch, "--threads", args.threads, "--seed", SEED)
+    return program.bench_loader(path, *options, seconds=args.seconds)
+
+
+def spread(values, digits):
+    return f"{median(values):.{digits}f} ({min(values):.{digits}f}–{max(values):.{digits}f})"
+
+
+def measure(name, path, args):
+    native, python = [], []
+    for pair in range(args.pairs):
+        order = [(program_window, native), (loop_window, python)]
+        for window, results in order if pair % 2 == 0 else reversed(order):
+            results.append(window(path, args))
+    rates = [b["images_per_second"] / a["images_per_second"] for a, b in zip(native, python)]
+    cells = [
+        spread([one["images_per_second"] for one in native], 0),
+        spread([one["images_per_second"] for one in python], 0),
+        spread(rates, 3),
+        spread([one["cpu_seconds_per_1000"] for one in native], 3),
+        spread([one["cpu_seconds_per_1000"] for one in python], 3),
+        spread([one["python_us_per_batch"] for one in python], 0),
+    ]
+    print(f"| {name} | {' | '.join(cells)} | {args.pairs} |", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("data", help="a folder of class folders of JPEGs, or a flat one")
+    parser.add_argument("--pairs", type=int, default=7)
+    parser.add_argument("--seconds", type=float, default=5, help="of a window")
+    parser.add_argument("--batch", type=int, default=64)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--output", default="torch", choices=["torch", "numpy", "jax"])
+    parser.add_argument("--one", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.one:
+        run_loop(args.one, args)
+        return
+    layout.lay_out(args.data)
+    print(f"{program.machine_line()}; batches of {args.batch} as {args.output}\n")
+    print(
+        "| set | program img/s | Python img/s | ratio | program CPU s per 1,000 | Python CPU s per "
+        "1,000 | Python µs a batch | pairs |\n" + "| --- " * 8 + "|"
+    )
+    measure("folder", layout.IMAGES, args)
+    measure("shards", layout.SHARDS, args)
+
+
+if __name__ == "__main__":
+    main()

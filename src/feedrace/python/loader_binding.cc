@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "feedrace/python/loader_binding.h"
+
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "feedrace/loader.h"
+#include "feedrace/python/arrays.h"
+#include "feedrace/python/loader_options.h"
+#include "feedrace/python/native_error.h"
+
+namespace nb = nanobind;
+
+namespace feedrace::python {
+namespace {
+
+/// Text that may hold bytes that are not UTF-8, such as paths and keys, as os.fsdecode has it.
+nb::object decoded(const std::string& text) {
+  PyObject* made =
+      PyUnicode_DecodeFSDefaultAndSize(text.data(), static_cast<Py_ssize_t>(text.size()));
+  if (made == nullptr) throw nb::python_error();
+  return nb::steal(made);
+}
+
+nb::list decoded(const std::vector<std::string>& texts) {
+  nb::list list;
+  for (const std::string& text : texts) list.append(decoded(text));
+  return list;
+}
+
+/// A loader and the lock that it is used under: destroying it, and all that waits for its threads,
+/// must not hold the interpreter's lock, since those threads may want it for a Python function.
+class PyLoader {
+ public:
+  explicit PyLoader(const nb::kwargs& arguments) {
+    LoaderOptions options = loader_options_of(arguments);
+    const nb::gil_scoped_release unlocked;
+    loader_ = std::make_shared<Loader>(std::move(options));
+  }
+  ~PyLoader() {
+    const nb::gil_scoped_release unlocked;
+    loader_.reset();
+  }
+  PyLoader(const PyLoader&) = delete;
+  PyLoader& operator=(const PyLoader&) = delete;
+
+  std::weak_ptr<const Loader> weak() const noexcept { return loader_; }
+  Loader& operator*() const noexcept { return *loader_; }
+  Loader* operator->() const noexcept { return loader_.get(); }
+
+ private:
+  std::shared_ptr<Loader> loader_;
+};
+
+/// A batch; arrays of it hold it, and by it the memory.
+struct PyBatch {
+  std::shared_ptr<Batch> batch;
+  std::weak_ptr<const Loader> loader;  ///< For keys; a batch may outlive it.
+};
+
+nb::object field_of(const Batch& batch, const std::string& name) {
+  for (const FieldColumn& field : batch.fields) {
+    if (field.name != name) continue;
+    nb::list values;
+    for (const auto& value : field.values) {
+      values.append(value ? nb::object(nb::bytes(value->data(), value->size())) : nb::none());
+    }
+    return values;
+  }
+  std::string names;
+  for (const FieldColumn& field : batch.fields) names += (names.empty() ? "" : ", ") + field.name;
+  refuse(fmt::format("the batch has no field {:?}; it has {}", name,
+                     names.empty() ? "none: name fields when the loader is made" : names));
+}
+
+nb::object images_of(const std::shared_ptr<Batch>& batch) {
+  const bool is_dense = batch->image_list.empty() && batch->images.size_bytes() > 0;
+  return is_dense ? array_of(batch->images, batch) : nb::none();
+}
+
+nb::list image_list_of(const std::shared_ptr<Batch>& batch) {
+  nb::list list;
+  for (const Tensor& image : batch->image_list) list.append(array_of(image, batch));
+  return list;
+}
+
+/// A small array in memory of its own.
+template <typename T>
+nb::object copied(std::vector<T> values, DType dtype, std::vector<std::int64_t> shape) {
+  auto held = std::make_shared<std::vector<T>>(std::move(values));
+  return array_of({held->data(), dtype, std::move(shape)}, held);
+}
+
+/// All images one behind the other: values, offsets [N + 1] in elements, shapes [N, 3].
+nb::tuple jagged_of(const Batch& batch) {
+  if (batch.image_list.empty()) {
+    refuse("jagged(): the pictures of this batch have one size; take images");
+  }
+  std::vector<std::int64_t> offsets = {0};
+  std::vector<std::int64_t> shapes;
+  std::size_t bytes = 0;
+  const DType dtype = batch.image_list.front().dtype;
+  for (const Tensor& image : batch.image_list) {
+    bytes += image.size_bytes();
+    offsets.push_back(static_cast<std::int64_t>(bytes / size_of(dtype)));
+    shapes.insert(shapes.end(), image.shape.begin(), image.shape.end());
+  }
+  struct Values {
+    std::unique_ptr<std::byte[]> memory;
+    std::byte* begin;
+  };
+  constexpr std::size_t kAlignment = 64;
+  auto values = std::make_shared<Values>();
+  {
+    const nb::gil_scoped_release unlocked;
+    values->memory = std::make_unique_for_overwrite<std::byte[]>(bytes + kAlignment);
+    void* begin = values->memory.get();
+    std::size_t space = bytes + kAlignment;
+    values->begin = static_cast<std::byte*>(std::align(kAlignment, bytes, begin, space));
+    std::size_t at = 0;
+    for (const Tensor& image : batch.image_list) {
+      std::memcpy(values->begin + at, image.data, image.size_bytes());
+      at += image.size_bytes();
+    }
+  }
+  const std::int64_t count = offsets.back();
+  const auto images = static_cast<std::int64_t>(batch.size());
+  return nb::make_tuple(array_of({values->begin, dtype, {count}}, values),
+                        copied(std::move(offsets), DType::kInt64, {images + 1}),
+                        copied(std::move(shapes), DType::kInt64, {images, 3}));
+}
+
+nb::object labels_of(const std::shared_ptr<Batch>& batch) { return array_of(batch->labels, batch); }
+
+// Numbers and flags are the loader's to read, so the array is of a copy: 8 bytes a sample.
+nb::object indices_of(const Batch& batch) {
+  return copied(std::vector<std::int64_t>(batch.indices.begin(), batch.indices.end()),
+                DType::kInt64, {static_cast<std::int64_t>(batch.size())});
+}
+
+nb::object flags_of(const Batch& batch) {
+  std::vector<std::uint8_t> flags;
+  for (const SampleFlag flag : batch.flags) flags.push_back(static_cast<std::uint8_t>(flag));
+  return copied(std::move(flags), DType::kUint8, {static_cast<std::int64_t>(batch.size())});
+}
+
+nb::list keys_of(const PyBatch& self) {
+  std::vector<std::string> keys;
+  {
+    // Should this be the last one to hold the loader, its threads end here: not under the lock.
+    const nb::gil_scoped_release unlocked;
+    const std::shared_ptr<const Loader> loader = self.loader.lock();
+    if (!loader) refuse("keys: the loader of this batch is gone; take keys while it lives");
+    for (const std::uint64_t index : self.batch->indices)
+      keys.push_back(loader->dataset().key(index));
+  }
+  return decoded(keys);
+}
+
+nb::dict stats_of(const Stats& stats) {
+  nb::dict out;
+  out["seconds"] = stats.seconds;
+  out["samples"] = stats.samples;
+  out["batches"] = stats.batches;
+  out["bad_samples"] = stats.bad_samples;
+  out["substituted_samples"] = stats.substituted_samples;
+  out["blanked_samples"] = stats.blanked_samples;
+  out["padded_samples"] = stats.padded_samples;
+  out["flagged_samples"] = stats.flagged_samples;
+  out["extra_slots"] = stats.extra_slots;
+  nb::dict paths;
+  for (std::size_t i = 0; i < kPathCount; ++i) {
+    if (stats.bytes_by_path[i] > 0) paths[to_string(static_cast<Path>(i))] = stats.bytes_by_path[i];
+  }
+  out["bytes_by_path"] = paths;
+  out["copies_per_byte"] = stats.copies_per_byte();
+  out["reads"] = stats.reads;
+  out["read_latency_ms"] = nb::dict();
+  for (const auto& [name, quantile] : {std::pair("p50", 0.5), {"p99", 0.99}, {"max", 1.0}}) {
+    out["read_latency_ms"][name] =
+        static_cast<double>(stats.read_latency.quantile_ns(quantile)) * 1e-6;
+  }
+  nb::dict stages;
+  for (const StageStats& stage : stats.stages) {
+    nb::dict one;
+    one["threads"] = stage.thread_count;
+    one["busy_seconds"] = stage.busy_seconds;
+    one["wait_seconds"] = stage.wait_seconds;
+    one["cpu_seconds"] = stage.cpu_seconds;
+    one["items"] = stage.item_count;
+    stages[stage.name.c_str()] = one;
+  }
+  out["stages"] = stages;
+  out["backend"] = stats.backend;
+  nb::dict fallbacks;
+  for (const FallbackCount& fallback : stats.fallbacks) {
+    fallbacks[decoded(fallback.sentence)] = fallback.count;
+  }
+  out["fallbacks"] = fallbacks;
+  if (const auto& cache = stats.shared_cache) {
+    nb::dict one;
+    one["hits"] = cache->hits;
+    one["misses"] = cache->misses;
+    one["full"] = cache->full;
+    one["busy"] = cache->busy;
+    one["entries"] = cache->entries;
+    one["filled_bytes"] = cache->filled_bytes;
+    one["limit_bytes"] = cache->limit_bytes;
+    out["shared_cache"] = one;
+  }
+  out["complaints"] = decoded(stats.complaints);
+  return out;
+}
+
+std::uint64_t checked_sample(const Loader& loader, std::uint64_t sample) {
+  const std::uint64_t count = loader.dataset().size();
+  if (sample >= count) {
+    refuse(
+        fmt::format("there is no sample {}; the data set has {}, counted from 0", sample, count));
+  }
+  return sample;
+}
+
+nb::object next_of(PyLoader& loader) {
+  std::shared_ptr<Batch> made;
+  {
+    const nb::gil_scoped_release unlocked;
+    std::optional<Batch> batch = loader->next();
+    if (batch) made = std::make_shared<Batch>(*std::move(batch));
+  }
+  return made ? nb::cast(PyBatch{std::move(made), loader.weak()}) : nb::none();
+}
+
+nb::object traced(const PyLoader& loader, std::uint64_t sample, std::uint64_t pass) {
+  std::string text;
+  {
+    const nb::gil_scoped_release unlocked;
+    text = loader->trace(sample, pass);
+  }
+  return nb::module_::import_("json").attr("loads")(text);
+}
+
+void bind_batch(nb::module_& module) {
+  nb::class_<PyBatch>(module, "Batch",
+                      "What the loader gives: arrays that hold their memory, also beyond the "
+                      "loader.")
+      .def_prop_ro(
+          "size", [](const PyBatch& self) { return self.batch->size(); }, "Number of samples.")
+      .def_prop_ro("epoch", [](const PyBatch& self) { return self.batch->epoch; })
+      .def_prop_ro(
+          "step", [](const PyBatch& self) { return self.batch->step; },
+          "Number of this batch in its epoch, from 0.")
+      .def_prop_ro(
+          "position", [](const PyBatch& self) { return self.batch->position; },
+          "In its epoch, of the first sample of all ranks' batches.")
+      .def_prop_ro(
+          "images", [](const PyBatch& self) { return images_of(self.batch); },
+          "[N, 3, H, W] or [N, H, W, 3], 64-byte aligned, writable; None when pictures "
+          "differ in size or are not decoded.")
+      .def_prop_ro(
+          "image_list", [](const PyBatch& self) { return image_list_of(self.batch); },
+          "When pictures differ in size: N of [3, H, W] or [H, W, 3].")
+      .def(
+          "jagged", [](const PyBatch& self) { return jagged_of(*self.batch); },
+          "Pictures of different sizes as (values [E], offsets int64 [N + 1] in elements, shapes "
+          "int64 [N, 3]); one copy.")
+      .def_prop_ro(
+          "labels", [](const PyBatch& self) { return labels_of(self.batch); },
+          "int64 [N]; -1 where the data set has no labels.")
+      .def_prop_ro(
+          "indices", [](const PyBatch& self) { return indices_of(*self.batch); },
+          "int64 [N]: global numbers of the samples.")
+      .def_prop_ro(
+          "flags", [](const PyBatch& self) { return flags_of(*self.batch); },
+          "uint8 [N]: 0 as stored, 1 a repeat that fills the batch, 2 a stand-in for a bad "
+          "sample, 3 zeros for a bad one.")
+      .def_prop_ro("keys", &keys_of, "[N] of str; Error once the loader is gone.")
+      .def(
+          "field",
+          [](const PyBatch& self, const std::string& name) { return field_of(*self.batch, name); },
+          nb::arg("name"), "[N] of bytes as stored; None where a sample has none.");
+}
+
+}  // namespace
+
+void bind_loader(nb::module_& module) {
+  bind_batch(module);
+  const auto unlocked = nb::call_guard<nb::gil_scoped_release>();
+  nb::class_<PyLoader>(module, "Loader", "The loader of C++, as it is.",
+                       nb::is_weak_referenceable())
+      .def(nb::init<const nb::kwargs&>(), kLoaderOptionsDoc)
+      .def("next", &next_of,
+           "The next batch; None at the end of the epoch, and the call after that begins the next.")
+      .def(
+          "pause", [](PyLoader& self) { self->pause(); }, unlocked,
+          "Ends all threads and gives memory back; next() goes on behind the last batch.")
+      .def_prop_ro(
+          "epoch", [](const PyLoader& self) { return self->epoch(); }, "Of the next batch.")
+      .def(
+          "set_epoch", [](PyLoader& self, std::uint64_t epoch) { self->set_epoch(epoch); },
+          nb::arg("epoch"), unlocked)
+      .def(
+          "state", [](const PyLoader& self) { return self->state(); }, "One line of JSON.")
+      .def(
+          "state_after",
+          [](const PyLoader& self, const PyBatch& batch) {
+            return self->state_after(*batch.batch);
+          },
+          nb::arg("batch"), "The state right behind a batch of this loader.")
+      .def(
+          "load_state",
+          [](PyLoader& self, const std::string& state, bool accept_changed_data) {
+            return self->load_state(state, accept_changed_data);
+          },
+          nb::arg("state"), nb::arg("accept_changed_data") = false, unlocked,
+          "Goes on from a state; gives what differs and may, one sentence each.")
+      .def("plan_text", [](const PyLoader& self) { return decoded(self->plan().to_text()); })
+      .def("plan_json", [](const PyLoader& self) { return self->plan().to_json(); })
+      .def("stats", [](const PyLoader& self) { return stats_of(self->stats()); })
+      .def("explain", [](const PyLoader& self) { return decoded(self->explain()); })
+      .def(
+          "cancel", [](PyLoader& self) { self->cancel(); }, unlocked)
+      .def_prop_ro(
+          "classes", [](const PyLoader& self) { return decoded(self->dataset().classes()); },
+          "Names by class number; empty when only numbers are known.")
+      .def_prop_ro("sample_count", [](const PyLoader& self) { return self->dataset().size(); })
+      .def_prop_ro(
+          "stored_fields",
+          [](const PyLoader& self) { return decoded(self->dataset().stored_fields()); },
+          "Names of the fields that samples have in their shards.")
+      .def(
+          "key",
+          [](const PyLoader& self, std::uint64_t index) {
+            return decoded(self->dataset().key(checked_sample(*self, index)));
+          },
+          nb::arg("index"))
+      .def(
+          "where",
+          [](const PyLoader& self, std::uint64_t index) {
+            return decoded(self->dataset().where(checked_sample(*self, index)));
+          },
+          nb::arg("index"), "Where a sample lies, for messages.")
+      .def(
+          "label",
+          [](const PyLoader& self, std::uint64_t index) {
+            const auto label = self->dataset().label(checked_sample(*self, index));
+            if (!label) raise(label.error());
+            return *label;
+          },
+          nb::arg("index"))
+      .def("trace", &traced, nb::arg("index"), nb::arg("epoch"),
+           "What is done to a sample in an epoch, step by step, with the numbers drawn for it.");
+}
+
+}  // namespace feedrace::python

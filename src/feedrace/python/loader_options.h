@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include "feedrace/loader.h"
+
+namespace feedrace::python {
+
+/// The options of a loader from keyword arguments, which have the names and values that
+/// `Loader.__init__` documents. Throws Error kInvalidArgument: one that is not known, or of the
+/// wrong type; the values themselves are the loader's to check.
+LoaderOptions loader_options_of(const nanobind::kwargs& arguments);
+
+/// The docstring of `Loader.__init__`.
+extern const char* const kLoaderOptionsDoc;
+
+}  // namespace feedrace::python

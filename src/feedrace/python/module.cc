@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// The native module of the Python package: the C++ library as it is, for python/feedrace to wrap.
+// It holds no logic of its own.
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <string>
+#include <vector>
+
+#include "feedrace/pipeline.h"
+#include "feedrace/python/loader_binding.h"
+#include "feedrace/python/native_error.h"
+#include "feedrace/python/steps.h"
+
+namespace nb = nanobind;
+
+namespace feedrace::python {
+namespace {
+
+nb::dict described(const nb::list& steps) {
+  const Pipeline pipeline = pipeline_of(steps);
+  nb::dict out;
+  out["text"] = pipeline.describe();
+  out["notes"] = pipeline.unfused();
+  const auto size = pipeline.reads_only ? std::nullopt : pipeline.output_size();
+  out["size"] = size ? nb::object(nb::make_tuple(size->height_px, size->width_px)) : nb::none();
+  out["dtype"] = to_string(pipeline.dtype);
+  out["layout"] = to_string(pipeline.layout);
+  out["crops_at_random"] = pipeline.crops_at_random();
+  return out;
+}
+
+}  // namespace
+}  // namespace feedrace::python
+
+NB_MODULE(_feedrace, module) {
+  using namespace feedrace;
+  // What lives until the interpreter ends is no leak: loaders of a script are often globals.
+  nb::set_leak_warnings(false);
+  module.doc() = "The C++ library of Feedrace, for the package around it.";
+  module.attr("version") = FEEDRACE_VERSION;
+  python::bind_error(module);
+  python::bind_loader(module);
+  module.def(
+      "recipe", [](const std::string& name) { return python::steps_of(Pipeline::recipe(name)); },
+      nb::arg("name"), "The steps of a recipe.");
+  module.def("recipe_names", &Pipeline::recipe_names);
+  module.def("describe", &python::described, nb::arg("steps"),
+             "Checks steps; gives text, notes (what does not fuse, and why), size, dtype, layout.");
+}

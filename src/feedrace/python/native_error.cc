@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "feedrace/python/native_error.h"
+
+#include <exception>
+
+#include "feedrace/error.h"
+
+namespace nb = nanobind;
+
+namespace feedrace::python {
+namespace {
+
+void translate(const std::exception_ptr& thrown, void* type) {
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const Error& error) {
+    const nb::handle error_class(static_cast<PyObject*>(type));
+    // Paths in messages may hold bytes that are not UTF-8.
+    PyObject* text = PyUnicode_DecodeUTF8(
+        error.what(), static_cast<Py_ssize_t>(std::char_traits<char>::length(error.what())),
+        "backslashreplace");
+    if (text == nullptr) return;
+    const nb::object made = error_class(nb::steal(text));
+    made.attr("code") = to_string(error.code());
+    PyErr_SetObject(error_class.ptr(), made.ptr());
+  }
+}
+
+}  // namespace
+
+void bind_error(nb::module_& module) {
+  constexpr const char* kDoc =
+      "What Feedrace raises: one line, \"where: what was found; what to do\".\n\n"
+      "`code` says what the caller can do: \"invalid_argument\" (fix the call), \"not_found\" (fix "
+      "the path),\n\"io\" (retry, or look at the device), \"corrupt_data\" (repair the data set, "
+      "or "
+      "set on_error),\n\"unsupported\" (this machine or build lacks something), \"cancelled\".";
+  PyObject* type = PyErr_NewExceptionWithDoc("feedrace.Error", kDoc, PyExc_RuntimeError, nullptr);
+  if (type == nullptr) throw nb::python_error();
+  module.attr("Error") = nb::steal(type);
+  nb::handle(type).attr("code") = nb::str("invalid_argument");
+  nb::register_exception_translator(translate, type);
+}
+
+void refuse(const std::string& message) { throw Error(ErrorCode::kInvalidArgument, message); }
+
+}  // namespace feedrace::python

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "feedrace/python/python_op.h"
+
+#include <nanobind/ndarray.h>
+
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <stdexcept>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "feedrace/random.h"
+
+namespace nb = nanobind;
+
+namespace feedrace::python {
+namespace {
+
+using Picture = nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
+using Returned = nb::ndarray<const std::uint8_t, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
+
+/// The picture in memory of its own, as an array of numpy.
+nb::object copy_of(const ops::ConstImageView& image) {
+  const std::size_t row_bytes = std::size_t{3} * image.width_px;
+  auto pixels = std::make_unique<std::uint8_t[]>(row_bytes * image.height_px);
+  for (std::uint32_t y = 0; y < image.height_px; ++y) {
+    std::memcpy(pixels.get() + y * row_bytes, image.rgb + y * image.row_bytes, row_bytes);
+  }
+  const nb::capsule owner(pixels.get(),
+                          [](void* data) noexcept { delete[] static_cast<std::uint8_t*>(data); });
+  return nb::cast(Picture(pixels.release(), {image.height_px, image.width_px, 3}, owner));
+}
+
+std::string what_is(nb::handle value) {
+  const nb::str type = nb::borrow<nb::str>(value.type().attr("__name__"));
+  std::string text = type.c_str();
+  if (nb::hasattr(value, "dtype") && nb::hasattr(value, "shape")) {
+    text += fmt::format(" of {} {}", nb::str(value.attr("dtype")).c_str(),
+                        nb::str(value.attr("shape")).c_str());
+  }
+  return text;
+}
+
+}  // namespace
+
+PythonOp::PythonOp(nb::object function, std::string name, std::optional<ops::ImageSize> size,
+                   bool is_random)
+    : function_(std::move(function)), name_(std::move(name)), size_(size), is_random_(is_random) {}
+
+PythonOp::~PythonOp() {
+  const nb::gil_scoped_acquire lock;
+  function_.reset();
+}
+
+nb::object PythonOp::call(const ops::ConstImageView& input, SampleRandom& random) const {
+  if (!is_random_) return function_(copy_of(input));
+  nb::object bits = nb::int_(0);
+  for (int i = 0; i < 4; ++i) bits = (bits << nb::int_(32)) | nb::int_(random.next());
+  return function_(copy_of(input), bits);
+}
+
+void PythonOp::run(const ops::ConstImageView& input, const ops::ImageView& output,
+                   SampleRandom& random) const {
+  const nb::gil_scoped_acquire lock;
+  std::string failed;
+  try {
+    const nb::object result = call(input, random);
+    Returned pixels;
+    const bool fits = nb::try_cast(result, pixels) && pixels.shape(0) == output.height_px &&
+                      pixels.shape(1) == output.width_px && pixels.shape(2) == 3;
+    if (!fits) {
+      failed = fmt::format(
+          "it returned {} and must return a contiguous uint8 array of shape ({}, "
+          "{}, 3); give python_function size=(height, width) for another one",
+          what_is(result), output.height_px, output.width_px);
+    } else {
+      const std::size_t row_bytes = std::size_t{3} * output.width_px;
+      for (std::uint32_t y = 0; y < output.height_px; ++y) {
+        std::memcpy(output.rgb + y * output.row_bytes, pixels.data() + y * row_bytes, row_bytes);
+      }
+    }
+  } catch (const nb::python_error& error) {
+    failed = fmt::format("{}: {}", nb::str(error.type().attr("__name__")).c_str(),
+                         nb::str(error.value()).c_str());
+  }
+  if (!failed.empty()) throw std::runtime_error(failed);
+}
+
+}  // namespace feedrace::python

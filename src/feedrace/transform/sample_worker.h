@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "feedrace/decode/image_decoder.h"
+#include "feedrace/error.h"
+#include "feedrace/ops/convert.h"
+#include "feedrace/ops/fused_pass.h"
+#include "feedrace/pipeline.h"
+#include "feedrace/transform/fused_head.h"
+#include "feedrace/transform/step_draw.h"
+#include "feedrace/transform/step_runner.h"
+
+namespace feedrace::transform {
+
+/// Gives room for a tensor of a picture of this size; called once a sample, when the size is known.
+using TensorPlace = std::function<void*(ops::ImageSize size)>;
+
+/// Turns one encoded image into its place in a batch: decoder, steps, normalisation, erasing. One
+/// instance serves one thread and keeps its memory from sample to sample.
+class SampleWorker {
+ public:
+  /// `pipeline` outlives the worker.
+  SampleWorker(const Pipeline& pipeline, std::uint64_t seed, const decode::DecodeLimits& limits);
+
+  /// Writes the sample's tensor to where `place` says. The result depends on (pipeline, seed, draw,
+  /// sample, encoded) alone; `draw` is `order::Pick::draw`. A Failure leaves the place in any
+  /// state. The value is what the decoder complained about although it gave pixels: mostly empty.
+  /// Throws what `place` throws.
+  Result<std::string> run(std::span<const std::byte> encoded, std::uint64_t draw,
+                          std::uint64_t sample, const TensorPlace& place);
+
+  /// Memory kept now.
+  std::size_t scratch_bytes() const noexcept;
+
+ private:
+  Result<FusedHead> draw_head(const decode::ImageInfo& info, const SampleKey& key) const;
+  Result<void> decode_through(ops::FusedPass& pass, const FusedHead& head, void* out);
+  Result<void> run_unfused(const SampleKey& key, const TensorPlace& place, void*& tensor,
+                           ops::ImageSize& size);
+  Result<void> check_output(ops::ImageSize size) const;
+  void erase(const SampleKey& key, ops::ImageSize size, void* tensor) const;
+
+  const Pipeline& pipeline_;
+  const std::uint64_t seed_;
+  const std::uint64_t max_pixels_;
+  const std::vector<std::uint32_t> streams_;
+  const std::size_t fused_count_;
+  const std::optional<ops::ImageSize> output_size_;
+  decode::ImageDecoder decoder_;
+  ops::FusedPass pass_;    ///< Writes the batch.
+  StepRunner runner_;      ///< Steps that are not fused; holds the picture in between.
+  ops::FusedPass pixels_;  ///< Writes 8-bit pixels for them.
+  ops::Converter converter_;
+  std::vector<std::uint8_t> band_;
+};
+
+}  // namespace feedrace::transform
