@@ -23,8 +23,9 @@ SEED = 1
 
 def run_loop(path, args):
     """In a process of its own: one window through the package, as JSON on standard output."""
-    import feedrace as fr
     import numpy as np
+
+    import feedrace as fr
 
     loader = fr.ImageLoader(
         path, batch_size=args.batch, num_threads=args.threads, seed=SEED, output=args.output

@@ -6,7 +6,6 @@ from bench.peers import measure  # First: import time counts from here.
 # isort: split
 
 import feedrace as fr
-
 from bench import layout
 
 

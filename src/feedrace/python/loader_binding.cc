@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -38,8 +39,9 @@ nb::list decoded(const std::vector<std::string>& texts) {
   return list;
 }
 
-/// A loader and the lock that it is used under: destroying it, and all that waits for its threads,
-/// must not hold the interpreter's lock, since those threads may want it for a Python function.
+/// A loader, and how Python may use it. What waits for the loader's threads must not hold the
+/// interpreter's lock, since those threads may want it for a Python function. A lock of its own
+/// keeps two threads of Python from being two consumers at a time.
 class PyLoader {
  public:
   explicit PyLoader(const nb::kwargs& arguments) {
@@ -54,12 +56,45 @@ class PyLoader {
   PyLoader(const PyLoader&) = delete;
   PyLoader& operator=(const PyLoader&) = delete;
 
-  std::weak_ptr<const Loader> weak() const noexcept { return loader_; }
-  Loader& operator*() const noexcept { return *loader_; }
+  /// For what any thread may call at any time.
+  const Loader* native() const noexcept { return loader_.get(); }
   Loader* operator->() const noexcept { return loader_.get(); }
+  std::weak_ptr<const Loader> weak() const noexcept { return loader_; }
+
+  /// Calls `body` as the consumer. Signal handlers run while `next()` waits, on its thread: they
+  /// may look, hence the recursive lock.
+  template <typename Body>
+  auto look(const Body& body) const {
+    const nb::gil_scoped_release unlocked;
+    const std::lock_guard lock(consumer_);
+    return body(*loader_);
+  }
+  /// The same for what moves the loader; inside `next()`, Error.
+  template <typename Body>
+  auto move(const Body& body) {
+    return look([&](Loader& loader) {
+      if (is_moving_) {
+        refuse(
+            "a signal handler moves the loader while next() waits; set a flag in the handler, and "
+            "act on it between batches");
+      }
+      const Moving moving(is_moving_);
+      return body(loader);
+    });
+  }
 
  private:
+  struct Moving {
+    explicit Moving(bool& flag) : flag(flag) { flag = true; }
+    ~Moving() { flag = false; }
+    Moving(const Moving&) = delete;
+    Moving& operator=(const Moving&) = delete;
+    bool& flag;
+  };
+
   std::shared_ptr<Loader> loader_;
+  mutable std::recursive_mutex consumer_;
+  bool is_moving_ = false;  // Guarded by consumer_.
 };
 
 /// A batch; arrays of it hold it, and by it the memory.
@@ -232,21 +267,15 @@ std::uint64_t checked_sample(const Loader& loader, std::uint64_t sample) {
 }
 
 nb::object next_of(PyLoader& loader) {
-  std::shared_ptr<Batch> made;
-  {
-    const nb::gil_scoped_release unlocked;
-    std::optional<Batch> batch = loader->next();
-    if (batch) made = std::make_shared<Batch>(*std::move(batch));
-  }
+  std::shared_ptr<Batch> made = loader.move([](Loader& native) {
+    std::optional<Batch> batch = native.next();
+    return batch ? std::make_shared<Batch>(*std::move(batch)) : nullptr;
+  });
   return made ? nb::cast(PyBatch{std::move(made), loader.weak()}) : nb::none();
 }
 
 nb::object traced(const PyLoader& loader, std::uint64_t sample, std::uint64_t pass) {
-  std::string text;
-  {
-    const nb::gil_scoped_release unlocked;
-    text = loader->trace(sample, pass);
-  }
+  const std::string text = loader.look([&](Loader& native) { return native.trace(sample, pass); });
   return nb::module_::import_("json").attr("loads")(text);
 }
 
@@ -291,49 +320,66 @@ void bind_batch(nb::module_& module) {
           nb::arg("name"), "[N] of bytes as stored; None where a sample has none.");
 }
 
-}  // namespace
-
-void bind_loader(nb::module_& module) {
-  bind_batch(module);
-  const auto unlocked = nb::call_guard<nb::gil_scoped_release>();
-  nb::class_<PyLoader>(module, "Loader", "The loader of C++, as it is.",
-                       nb::is_weak_referenceable())
-      .def(nb::init<const nb::kwargs&>(), kLoaderOptionsDoc)
+void bind_moves(nb::class_<PyLoader>& loader) {
+  loader.def(nb::init<const nb::kwargs&>(), kLoaderOptionsDoc)
       .def("next", &next_of,
            "The next batch; None at the end of the epoch, and the call after that begins the next.")
       .def(
-          "pause", [](PyLoader& self) { self->pause(); }, unlocked,
+          "pause", [](PyLoader& self) { self.move([](Loader& native) { native.pause(); }); },
           "Ends all threads and gives memory back; next() goes on behind the last batch.")
-      .def_prop_ro(
-          "epoch", [](const PyLoader& self) { return self->epoch(); }, "Of the next batch.")
       .def(
-          "set_epoch", [](PyLoader& self, std::uint64_t epoch) { self->set_epoch(epoch); },
-          nb::arg("epoch"), unlocked)
-      .def(
-          "state", [](const PyLoader& self) { return self->state(); }, "One line of JSON.")
-      .def(
-          "state_after",
-          [](const PyLoader& self, const PyBatch& batch) {
-            return self->state_after(*batch.batch);
+          "set_epoch",
+          [](PyLoader& self, std::uint64_t epoch) {
+            self.move([&](Loader& native) { native.set_epoch(epoch); });
           },
-          nb::arg("batch"), "The state right behind a batch of this loader.")
+          nb::arg("epoch"), "Begins the epoch anew, unless a state that was just loaded is in it.")
       .def(
           "load_state",
           [](PyLoader& self, const std::string& state, bool accept_changed_data) {
-            return self->load_state(state, accept_changed_data);
+            return decoded(self.move(
+                [&](Loader& native) { return native.load_state(state, accept_changed_data); }));
           },
-          nb::arg("state"), nb::arg("accept_changed_data") = false, unlocked,
+          nb::arg("state"), nb::arg("accept_changed_data") = false,
           "Goes on from a state; gives what differs and may, one sentence each.")
-      .def("plan_text", [](const PyLoader& self) { return decoded(self->plan().to_text()); })
-      .def("plan_json", [](const PyLoader& self) { return self->plan().to_json(); })
-      .def("stats", [](const PyLoader& self) { return stats_of(self->stats()); })
-      .def("explain", [](const PyLoader& self) { return decoded(self->explain()); })
       .def(
-          "cancel", [](PyLoader& self) { self->cancel(); }, unlocked)
+          "state",
+          [](const PyLoader& self) {
+            return self.look([](Loader& native) { return native.state(); });
+          },
+          "One line of JSON: behind the last batch.")
+      .def(
+          "state_after",
+          [](const PyLoader& self, const PyBatch& batch) {
+            return self.look([&](Loader& native) { return native.state_after(*batch.batch); });
+          },
+          nb::arg("batch"), "The state right behind a batch of this loader.")
+      .def(
+          "cancel", [](PyLoader& self) { self->cancel(); },
+          "Ends a next() that waits, for good; from any thread.");
+}
+
+void bind_facts(nb::class_<PyLoader>& loader) {
+  loader
+      .def_prop_ro(
+          "epoch", [](const PyLoader& self) { return self->epoch(); }, "Of the next batch.")
+      .def(
+          "plan_text", [](const PyLoader& self) { return decoded(self->plan().to_text()); },
+          "The plan for a person.")
+      .def(
+          "plan_json", [](const PyLoader& self) { return self->plan().to_json(); },
+          "The plan as JSON.")
+      .def(
+          "stats", [](const PyLoader& self) { return stats_of(self->stats()); },
+          "Counters since the loader was made.")
+      .def(
+          "explain", [](const PyLoader& self) { return decoded(self->explain()); },
+          "What limits, with the evidence.")
       .def_prop_ro(
           "classes", [](const PyLoader& self) { return decoded(self->dataset().classes()); },
           "Names by class number; empty when only numbers are known.")
-      .def_prop_ro("sample_count", [](const PyLoader& self) { return self->dataset().size(); })
+      .def_prop_ro(
+          "sample_count", [](const PyLoader& self) { return self->dataset().size(); },
+          "Of the data sets, before any subset.")
       .def_prop_ro(
           "stored_fields",
           [](const PyLoader& self) { return decoded(self->dataset().stored_fields()); },
@@ -341,25 +387,37 @@ void bind_loader(nb::module_& module) {
       .def(
           "key",
           [](const PyLoader& self, std::uint64_t index) {
-            return decoded(self->dataset().key(checked_sample(*self, index)));
+            return decoded(self->dataset().key(checked_sample(*self.native(), index)));
           },
-          nb::arg("index"))
+          nb::arg("index"), "Of a sample.")
       .def(
           "where",
           [](const PyLoader& self, std::uint64_t index) {
-            return decoded(self->dataset().where(checked_sample(*self, index)));
+            return decoded(self->dataset().where(checked_sample(*self.native(), index)));
           },
           nb::arg("index"), "Where a sample lies, for messages.")
       .def(
           "label",
           [](const PyLoader& self, std::uint64_t index) {
-            const auto label = self->dataset().label(checked_sample(*self, index));
+            const auto label = self->dataset().label(checked_sample(*self.native(), index));
             if (!label) raise(label.error());
             return *label;
           },
-          nb::arg("index"))
+          nb::arg("index"), "Of a sample; -1 where the data set has none.")
       .def("trace", &traced, nb::arg("index"), nb::arg("epoch"),
            "What is done to a sample in an epoch, step by step, with the numbers drawn for it.");
+}
+
+}  // namespace
+
+void bind_loader(nb::module_& module) {
+  bind_batch(module);
+  nb::class_<PyLoader> loader(module, "Loader",
+                              "The loader of C++, as it is. Any thread may use it; calls that move "
+                              "it, or ask where it stands, wait for each other.",
+                              nb::is_weak_referenceable());
+  bind_moves(loader);
+  bind_facts(loader);
 }
 
 }  // namespace feedrace::python

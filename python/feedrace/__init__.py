@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Feedrace feeds training data from storage to the accelerator.
+
+::
+
+    import feedrace as fr
+
+    loader = fr.ImageLoader("/data/train", batch_size=256)
+    for images, labels in loader:
+        ...
+
+Importing it imports no framework: torch, JAX and NumPy come in with the first batch that needs
+them.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from feedrace import fn
+from feedrace._feedrace import recipe_names
+from feedrace._feedrace import version as __version__
+from feedrace.errors import Error
+from feedrace.loader import ImageLoader
+from feedrace.outputs import Jagged
+
+# The functions, not the modules of the same names: these stand in the package from here on.
+from feedrace.pipeline import Pipeline, PipelineFunction, pipeline
+from feedrace.progress import progress
+from feedrace.show import show
+
+__all__ = [
+    "IMAGENET_MEAN",
+    "IMAGENET_STD",
+    "Error",
+    "ImageLoader",
+    "Jagged",
+    "Pipeline",
+    "PipelineFunction",
+    "__version__",
+    "fn",
+    "pipeline",
+    "progress",
+    "recipe_names",
+    "show",
+]
+
+# Of values in [0, 1], red, green, blue: as torchvision's models expect them.
+IMAGENET_MEAN = (0.485, 0.456, 0.406)
+IMAGENET_STD = (0.229, 0.224, 0.225)
+
+# Imported when first asked for: they need a framework, or are not needed by most.
+_LAZY_MODULES = ("dali", "parity", "torch", "transforms")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY_MODULES:
+        return importlib.import_module(f"feedrace.{name}")
+    raise AttributeError(f"module 'feedrace' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, *_LAZY_MODULES])

@@ -1,0 +1,317 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The arguments of `ImageLoader`: checked one by one, and put into the native loader's form."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from typing import Any
+
+from feedrace.errors import (
+    as_tuple,
+    check_bool,
+    check_choice,
+    check_int,
+    check_interval,
+    check_names,
+    check_path,
+    check_real,
+    check_text,
+    invalid,
+    shown,
+    unsupported,
+)
+
+WHERE = "ImageLoader"
+_MAX_U64 = (1 << 64) - 1
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?", re.IGNORECASE)
+_PREFIXES = "kmgt"
+_SUBSET_KEYS = (
+    "indices",
+    "keys",
+    "key_pattern",
+    "key_filter",
+    "key_filter_name",
+    "share",
+    "share_salt",
+)
+_SET_KEYS = ("name", "sources", "number_like", "subset", "repeat", "weight")
+_MAX_REPEAT = 10**6
+_CACHE_KEYS = ("limit", "name", "folder")
+_MIN_CACHE_BYTES = 1 << 20
+# Fields that every sample has; any other name is one of the shards'.
+RESERVED_FIELDS = ("image", "label", "index", "key", "flag")
+
+
+def bytes_of(name: str, value: object, low: int) -> int:
+    """A number of bytes: an int, or text such as "4GB" (1000s) or "512MiB" (1024s)."""
+    if not isinstance(value, str):
+        return check_int(WHERE, name, value, low, _MAX_U64, 'bytes, or a text such as "4GB"')
+    match = _SIZE.fullmatch(value.strip())
+    if match is None:
+        fix = 'it must be a number of bytes, or a text such as "4GB" or "512MiB"'
+        raise invalid(WHERE, f"{name} is {shown(value)}", fix)
+    number, prefix, binary = match.groups()
+    power = _PREFIXES.index(prefix.lower()) + 1 if prefix else 0
+    return check_int(WHERE, name, int(float(number) * (1024 if binary else 1000) ** power), low)
+
+
+def paths(name: str, value: object) -> list[str]:
+    """One path or several, as texts."""
+    if isinstance(value, (str, bytes, os.PathLike)):
+        return [check_path(WHERE, name, value)]
+    items = as_tuple(value)
+    if not items:
+        fix = "give a folder, tar shards or a list, as a path or a list of paths"
+        raise invalid(WHERE, f"{name} is {shown(value)}", fix)
+    return [check_path(WHERE, f"{name}[{i}]", item) for i, item in enumerate(items)]
+
+
+def names(name: str, value: object) -> list[str]:
+    items = (value,) if isinstance(value, str) else as_tuple(value)
+    if not items:
+        raise invalid(WHERE, f"{name} is {shown(value)}", "give a name or several, as str")
+    return [check_text(WHERE, name, item) for item in items]
+
+
+def subset(name: str, value: object) -> dict[str, Any] | None:
+    """Which samples: a dict, a list of numbers or keys, or a filter of keys."""
+    if value is None:
+        return None
+    where = f"{WHERE}: {name}"
+    if isinstance(value, range):
+        value = list(value)
+    items = as_tuple(value)
+    if items is not None:
+        kind = "keys" if items and isinstance(items[0], str) else "indices"
+        value = {kind: list(items)}
+    if not isinstance(value, dict):
+        fix = 'give a dict such as {"share": (0, 0.9)}, or a list of sample numbers or of keys'
+        raise invalid(WHERE, f"{name} is {shown(value)}", fix)
+    check_names(where, "member", value, _SUBSET_KEYS)
+    checks: dict[str, Callable[[Any], Any]] = {
+        "indices": lambda v: [check_int(where, "indices", i, 0, _MAX_U64) for i in _list(v)],
+        "keys": lambda v: [check_text(where, "keys", key) for key in _list(v)],
+        "key_pattern": lambda v: check_text(where, "key_pattern", v),
+        "key_filter": lambda v: _callable(where, "key_filter", v),
+        "key_filter_name": lambda v: check_text(where, "key_filter_name", v),
+        "share": lambda v: check_interval(where, "share", v, 0, 1),
+        "share_salt": lambda v: check_int(where, "share_salt", v, 0, _MAX_U64),
+    }
+    return {member: checks[member](given) for member, given in value.items()}
+
+
+def sets(name: str, value: object) -> list[dict[str, Any]] | None:
+    """Several data sets, each a dict of `_SET_KEYS`, of which "sources" must be there."""
+    if value is None:
+        return None
+    fix = 'give a list of dicts such as {"sources": "a.tar", "weight": 2}'
+    items = as_tuple(value)
+    if not items:
+        raise invalid(WHERE, f"{name} is {shown(value)}", fix)
+    checked = []
+    for i, item in enumerate(items):
+        where = f"{name}[{i}]"
+        if not isinstance(item, dict) or "sources" not in item:
+            raise invalid(WHERE, f"{where} is {shown(item)}", fix)
+        check_names(f"{WHERE}: {where}", "member", item, _SET_KEYS)
+        made = {
+            "name": check_text(WHERE, f"{where}['name']", item.get("name", "")),
+            "sources": paths(f"{where}['sources']", item["sources"]),
+            "number_like": _or_none(paths)(f"{where}['number_like']", item.get("number_like")),
+            "subset": subset(f"{where}['subset']", item.get("subset")),
+            "repeat": check_int(WHERE, f"{where}['repeat']", item.get("repeat", 1), 1, _MAX_REPEAT),
+            "weight": check_real(WHERE, f"{where}['weight']", item.get("weight", 0), 0),
+        }
+        checked.append(made)
+    return checked
+
+
+def shared_cache(name: str, value: object) -> dict[str, Any] | None:
+    """Memory that the processes of this machine share: its size, or a dict of `_CACHE_KEYS`."""
+    if value is None:
+        return None
+    given = value if isinstance(value, dict) else {"limit": value}
+    check_names(f"{WHERE}: {name}", "member", given, _CACHE_KEYS)
+    if "limit" not in given:
+        raise invalid(WHERE, f"{name} has no limit", 'give one, such as {"limit": "20GB"}')
+    return {
+        "limit": bytes_of(name, given["limit"], _MIN_CACHE_BYTES),
+        "name": check_text(WHERE, f"{name}['name']", given.get("name", "")),
+        "folder": check_path(WHERE, f"{name}['folder']", given.get("folder", "/dev/shm")),
+    }
+
+
+def shuffle(name: str, value: object) -> str | None:
+    """None: by the pipeline; True: "global"; False: "none"."""
+    if isinstance(value, bool):
+        return "global" if value else "none"
+    choices = (None, True, False, "global", "window", "none")
+    chosen: str | None = check_choice(WHERE, name, value, choices)
+    return chosen
+
+
+def device(name: str, value: object) -> str:
+    """This version delivers to host memory."""
+    text = "cpu" if value is None else str(value)  # A torch.device says its name so.
+    if text in ("cpu", "auto"):
+        return "cpu"
+    if re.match(r"(cuda|gpu|mixed)\b", text) or isinstance(value, int):
+        fix = "leave it out, and move batches yourself: images.to(device, non_blocking=True)"
+        raise unsupported(WHERE, f"{name} is {shown(value)}, but this version has no GPU part", fix)
+    raise invalid(WHERE, f"{name} is {shown(value)}", "it must be one of None, 'cpu', 'auto'")
+
+
+def fields(name: str, value: object) -> tuple[str, ...]:
+    found = names(name, value)
+    for field in found:
+        if not field or field == "?":
+            raise invalid(WHERE, f"{name} has {shown(field)}", "give names of fields")
+        if found.count(field) > 1:
+            raise invalid(WHERE, f"{name} has {shown(field)} twice", "name each field once")
+        if field.endswith("?") and field[:-1] in RESERVED_FIELDS:
+            raise invalid(WHERE, f"{name} has {shown(field)}", f"{field[:-1]!r} is always there")
+    return tuple(found)
+
+
+def _list(value: object) -> tuple[Any, ...]:
+    items = tuple(value) if isinstance(value, (range, set, frozenset)) else as_tuple(value)
+    if items is None:
+        raise invalid(WHERE, f"subset has {shown(value)}", "give a list")
+    return items
+
+
+def _callable(where: str, name: str, value: object) -> Any:
+    if callable(value):
+        return value
+    raise invalid(where, f"{name} is {shown(value)}", "give a function of the key, or leave it out")
+
+
+def _whole(low: int, high: int) -> Callable[[str, object], int]:
+    return lambda name, value: check_int(WHERE, name, value, low, high)
+
+
+def _choice(*choices: Any) -> Callable[[str, object], Any]:
+    return lambda name, value: check_choice(WHERE, name, value, choices)
+
+
+def _flag(name: str, value: object) -> bool:
+    return check_bool(WHERE, name, value)
+
+
+def _text(name: str, value: object) -> str:
+    return check_text(WHERE, name, value)
+
+
+def _or_none(check: Callable[[str, Any], Any], none: Any = None) -> Callable[[str, object], Any]:
+    """A check that lets None stand for `none`."""
+    return lambda name, value: none if value is None else check(name, value)
+
+
+def _path(name: str, value: object) -> str:
+    return check_path(WHERE, name, value)
+
+
+def _share(name: str, value: object) -> float:
+    return check_real(WHERE, name, value, 0, 1)
+
+
+def _seconds(name: str, value: object) -> float:
+    return check_real(WHERE, name, value, 0, 1e9)
+
+
+# Each argument by its name: how it is checked. The order is that of the signature.
+ARGUMENTS: dict[str, Callable[[str, Any], Any]] = {
+    "source": _or_none(paths),
+    "batch_size": _whole(1, 1 << 20),
+    "transform": lambda _, value: value,  # The loader knows what it may be.
+    "shuffle": shuffle,
+    "seed": _whole(0, _MAX_U64),
+    "last_batch": _choice(None, "drop", "pad", "partial", "fill"),
+    "subset": subset,
+    "num_threads": _or_none(_whole(0, 1024), 0),
+    "prefetch_factor": _whole(1, 1024),
+    "device": device,
+    "fields": fields,
+    "output": _choice(None, "torch", "jax", "numpy"),
+    "ragged": _choice("list", "jagged"),
+    "on_error": _choice("raise", "replace", "zero"),
+    "error_budget": _or_none(_whole(0, _MAX_U64)),
+    "error_budget_share": _or_none(_share),
+    "quarantine_file": _or_none(_path, ""),
+    "io": _choice("auto", "uring", "direct", "buffered", "cufile"),
+    "io_fallback": _choice("warn", "error"),
+    "page_cache": _choice("auto", "keep", "drop"),
+    "queue_depth": _whole(1, 4096),
+    "memory_limit": _or_none(lambda name, value: bytes_of(name, value, 1), 0),
+    "rank": _or_none(_whole(0, _MAX_U64)),
+    "world_size": _or_none(_whole(1, _MAX_U64)),
+    "rank_check": _flag,
+    "on_unknown": _choice("python", "error"),
+    "orientation": _choice(None, "keep", "upright"),
+    "sets": sets,
+    "number_like": _or_none(paths),
+    "repeat": _whole(1, _MAX_REPEAT),
+    "epoch_samples": _or_none(_whole(1, _MAX_U64), 0),
+    "shuffle_chunk": _whole(1, _MAX_U64),
+    "shuffle_window": _whole(1, _MAX_U64),
+    "image_fields": _or_none(names),
+    "label_field": _choice("auto", "cls", "json", "none"),
+    "label_json_key": _text,
+    "label_file": _or_none(_path, ""),
+    "cache_dir": _or_none(_path, ""),
+    "shared_cache": shared_cache,
+    "timeout": _or_none(_seconds, 0.0),
+    "max_pixels": _whole(1, _MAX_U64),
+    "sqpoll": _or_none(_flag),
+    "iopoll": _flag,
+}
+
+# Of the arguments, what the native loader calls otherwise, and what it has no part in.
+_RENAMED = {"source": "sources", "io": "backend"}
+_PYTHON_ONLY = {
+    "transform",
+    "device",
+    "output",
+    "ragged",
+    "rank_check",
+    "on_unknown",
+    "orientation",
+}
+
+
+def check(given: dict[str, Any]) -> dict[str, Any]:
+    """All arguments, checked, under their own names."""
+    checked = {name: ARGUMENTS[name](name, value) for name, value in given.items()}
+    if checked["sets"] is not None:
+        for name in ("subset", "number_like"):
+            if checked[name] is not None:
+                fix = "give it to each of the sets"
+                raise invalid(WHERE, f"{name} is given beside sets", fix)
+    if (checked["source"] is None) == (checked["sets"] is None):
+        found = "both source and sets are given" if checked["sets"] else "no source is given"
+        raise invalid(WHERE, found, "give a folder, shards or a list, or sets=[...] for several")
+    if (checked["rank"] is None) != (checked["world_size"] is None):
+        missing = "rank" if checked["rank"] is None else "world_size"
+        raise invalid(WHERE, f"{missing} is not given", "give rank and world_size, or neither")
+    if checked["rank"] is not None and checked["rank"] >= checked["world_size"]:
+        found = f"rank is {checked['rank']} of world_size {checked['world_size']}"
+        raise invalid(WHERE, found, "ranks count from 0")
+    if checked["io"] == "cufile":
+        fix = "take io='auto'"
+        raise unsupported(WHERE, "io is 'cufile', but this version has no GPU part", fix)
+    return checked
+
+
+def native(checked: dict[str, Any]) -> dict[str, Any]:
+    """Those of the checked arguments that the native loader takes, under its names."""
+    made = {
+        _RENAMED.get(name, name): value
+        for name, value in checked.items()
+        if name not in _PYTHON_ONLY
+    }
+    if checked["label_field"] == "none":
+        made["label_field"] = ""
+    made["fields"] = [name for name in checked["fields"] if name not in RESERVED_FIELDS]
+    return made

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a loader shows of itself: its plan, its data set, and what trainers call its sampler."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from feedrace.errors import closest, listed
+
+if TYPE_CHECKING:
+    from feedrace.loader import ImageLoader
+
+
+class Plan:
+    """What will happen, known before the first read. ``print(loader.plan)`` shows it to a person.
+
+    Attributes are the members of its JSON: `steps`, `samples`, `epoch_samples`, `world_size`,
+    `backend`, `backend_reason`, `memory` (bytes), `warnings`, and more; see ``dir(plan)``.
+    """
+
+    def __init__(self, text: str, members: str) -> None:
+        self._text = text
+        self._members: dict[str, Any] = json.loads(members)
+
+    def __getattr__(self, name: str) -> Any:
+        members = self.__dict__.get("_members", {})
+        if name in members:
+            return members[name]
+        meant = closest(name, members)
+        hint = f"did you mean {meant!r}?" if meant else f"it has {listed(members)}"
+        raise AttributeError(f"plan: no {name!r}; {hint}")
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self._members]
+
+    def to_dict(self) -> dict[str, Any]:
+        """All members, as plain data of one's own."""
+        copied: dict[str, Any] = json.loads(json.dumps(self._members))
+        return copied
+
+    def __str__(self) -> str:
+        return self._text
+
+    def __repr__(self) -> str:
+        return f"<feedrace.Plan of {self._members.get('steps')} steps>\n{self._text}"
+
+
+class DatasetView:
+    """The samples behind a loader, before any subset; by their global numbers."""
+
+    def __init__(self, native: Any) -> None:
+        self._native = native
+
+    def __len__(self) -> int:
+        return int(self._native.sample_count)
+
+    @property
+    def classes(self) -> list[str]:
+        """Class names by number; empty where only numbers are known."""
+        return list(self._native.classes)
+
+    @property
+    def class_to_idx(self) -> dict[str, int]:
+        return {name: number for number, name in enumerate(self.classes)}
+
+    def key(self, index: int) -> str:
+        """Of a shard's sample its key, of a file its path under the root."""
+        return str(self._native.key(self._checked(index)))
+
+    def where(self, index: int) -> str:
+        """Where the sample lies, as messages name it."""
+        return str(self._native.where(self._checked(index)))
+
+    def label(self, index: int) -> int:
+        """The class number; -1 where the set has no labels."""
+        return int(self._native.label(self._checked(index)))
+
+    def _checked(self, index: int) -> int:
+        from feedrace.errors import check_int
+
+        return check_int("dataset", "index", index, 0, len(self) - 1)
+
+    def __repr__(self) -> str:
+        return f"<feedrace data set of {len(self)} samples>"
+
+
+class Sampler:
+    """What trainers look for as `.sampler`: it passes the epoch on to the loader."""
+
+    def __init__(self, loader: ImageLoader) -> None:
+        self._loader = loader
+
+    def set_epoch(self, epoch: int) -> None:
+        """As `ImageLoader.set_epoch`."""
+        self._loader.set_epoch(epoch)
+
+    @property
+    def epoch(self) -> int:
+        return self._loader.epoch
+
+    def state_dict(self) -> dict[str, Any]:
+        return self._loader.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self._loader.load_state_dict(state)
+
+    def __len__(self) -> int:
+        """Samples of an epoch on this rank."""
+        return int(self._loader.plan.samples_a_rank)

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Data sets that the tests of the Python package share."""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+# Where it is not installed, the checkout's own, which holds the native module once that is built.
+if importlib.util.find_spec("feedrace") is None:
+    sys.path.insert(0, str(HERE.parent.parent / "python"))
+
+from small_sets import fields_of, write_classes, write_shard  # noqa: E402
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory):
+    """Three class folders with 4, 5 and 3 pictures."""
+    return write_classes(tmp_path_factory.mktemp("folder"), {"ant": 4, "bee": 5, "cat": 3})
+
+
+@pytest.fixture(scope="session")
+def odd_folder(tmp_path_factory):
+    """A class of 5 pictures of different sizes: width 10 + i, height 20 - i."""
+    root = tmp_path_factory.mktemp("odd")
+    return write_classes(root, {"only": 5}, lambda seed: (10 + seed, 20 - seed))
+
+
+@pytest.fixture(scope="session")
+def shard(tmp_path_factory):
+    """A tar of 6 samples with the fields of `fields_of`."""
+    path = tmp_path_factory.mktemp("shard") / "000.tar"
+    return write_shard(path, {f"{i:04}": fields_of(i) for i in range(6)})
