@@ -137,6 +137,11 @@ class Course:
     def stop(self) -> None:
         self._batches.stop()
 
+    def leave_for_good(self) -> None:
+        """Ends all threads, also where one waits for a batch; nothing can be asked for again."""
+        self._batches.stop()
+        self._native.leave()
+
     def _is_last(self, position: int) -> bool:
         """Whether the batch at this position of the epoch is its last one."""
         left = self._epoch_samples - position - self._step_samples

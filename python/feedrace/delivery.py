@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from queue import SimpleQueue
+from typing import Any, NamedTuple
 
 from feedrace.batches import BatchMaker
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future
 
 
 class Delivery(NamedTuple):
@@ -58,7 +59,7 @@ class BatchesAhead:
     def __init__(self, native: Any, maker: BatchMaker) -> None:
         self._native = native
         self._maker = maker
-        self._executor: Any = None
+        self._thread: _Worker | None = None
         self._next: Future[Delivery | None] | None = None
 
     def take(self) -> Delivery | None:
@@ -72,23 +73,55 @@ class BatchesAhead:
             pending, self._next = self._next, None
             delivery = pending.result()
         if delivery is not None:
-            self._next = self._submit()
+            if self._thread is None:
+                self._thread = _Worker()
+            self._next = self._thread.submit(self._make)
         return delivery
 
     def stop(self) -> None:
-        """Waits for what the thread is doing, and ends it."""
-        if self._executor is not None:
-            self._executor.shutdown(wait=True)
-        self._executor = None
-        self._next = None
-
-    def _submit(self) -> Future[Delivery | None]:
-        if self._executor is None:
-            from concurrent.futures import ThreadPoolExecutor
-
-            self._executor = ThreadPoolExecutor(1, thread_name_prefix="feedrace-batches")
-        made: Future[Delivery | None] = self._executor.submit(self._make)
-        return made
+        """Ends the thread, also where it waits for a batch."""
+        thread, self._thread, self._next = self._thread, None, None
+        if thread is None:
+            return
+        self._native.interrupt(True)
+        thread.end()
+        self._native.interrupt(False)
 
     def _make(self) -> Delivery | None:
         return make_next(self._native, self._maker, keep_state=True)
+
+
+class _Worker:
+    """A thread that makes one batch after another.
+
+    A daemon: the interpreter would wait for another kind before it lets the loader end it.
+    """
+
+    def __init__(self) -> None:
+        self._orders: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._thread = threading.Thread(
+            target=_run, args=(self._orders,), name="feedrace-batches", daemon=True
+        )
+        self._thread.start()
+
+    def submit(self, make: Callable[[], Delivery | None]) -> Future[Delivery | None]:
+        made: Future[Delivery | None] = Future()
+
+        def fill() -> None:
+            try:
+                made.set_result(make())
+            except BaseException as e:
+                made.set_exception(e)
+
+        self._orders.put(fill)
+        return made
+
+    def end(self) -> None:
+        self._orders.put(None)
+        self._thread.join()
+
+
+def _run(orders: SimpleQueue[Callable[[], None] | None]) -> None:
+    while (order := orders.get()) is not None:
+        order()
+        del order  # It holds the batch.

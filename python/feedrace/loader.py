@@ -176,6 +176,9 @@ class ImageLoader:
         self._open({**checked, "fields": needed})
         self._maker = BatchMaker(self._native, self._transform, needed, checked["seed"], **form)
         self._course = Course(self._native, self._maker, self._plan)
+        # Also at the interpreter's exit: a thread that then asks for its lock, to call a Python
+        # function or coming back from next(), would end the process.
+        self._finalizer = weakref.finalize(self, _leave, self._course, self._pid)
         self._log_plan()
 
     def _needed_fields(self, wanted: tuple[str, ...]) -> tuple[str, ...]:
@@ -196,9 +199,6 @@ class ImageLoader:
         native = arguments.native(checked)
         native.update(rank=world.rank, world_size=world.world_size, all_gather=world.all_gather)
         self._native = _feedrace.Loader(steps=list(self._transform.steps), **native)
-        # Also at the interpreter's exit: a thread that then asks for its lock, to call a Python
-        # function, would end the process.
-        self._finalizer = weakref.finalize(self, self._native.pause)
         self._plan = Plan(self._native.plan_text(), self._native.plan_json())
 
     def _log_plan(self) -> None:
@@ -232,7 +232,8 @@ class ImageLoader:
 
     def _leave(self, iterator: BatchIterator) -> None:
         """An iterator was dropped before its end."""
-        if self._native is not None and not self._is_forked():
+        # At the interpreter's exit the loader may have ended before its iterators.
+        if self._native is not None and self._finalizer.alive and not self._is_forked():
             self._course.leave(iterator)
 
     # Epochs and states.
@@ -297,6 +298,11 @@ class ImageLoader:
     def sampler(self) -> Sampler:
         """Has `set_epoch` and the state, where trainers look for them."""
         return Sampler(self)
+
+    @property
+    def batch_sampler(self) -> None:
+        """There is none. Lightning asks every loader that has a sampler."""
+        return None
 
     # What there is to know.
 
@@ -400,6 +406,11 @@ class ImageLoader:
             fix = "threads don't survive a fork: make it in the child, or start that by 'spawn'"
             raise invalid("ImageLoader", found, fix)
         return self._native
+
+
+def _leave(course: Course, pid: int) -> None:
+    if os.getpid() == pid:  # In a forked child there is nothing to end.
+        course.leave_for_good()
 
 
 def _pipeline_of(transform: Any, on_unknown: Literal["python", "error"]) -> Pipeline:

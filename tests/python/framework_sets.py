@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import time
 from pathlib import Path
 
 import numpy as np
@@ -41,6 +42,13 @@ def random_crops(dtype="uint8", side=16):
     )
 
 
+def with_function(function):
+    """Random crops behind a function of yours, which runs on the decode threads."""
+    first, *others = random_crops().steps
+    step = {"op": "python_function", "function": function, "name": "own", "size": None}
+    return fr.Pipeline([first, step, *others])
+
+
 def loader_of(source, **arguments):
     """Batches of 4 pictures with their samples' numbers, by default shuffled random crops."""
     defaults = {"batch_size": 4, "num_threads": 1, "fields": ("image", "index")}
@@ -51,6 +59,18 @@ def plain(batch):
     """A batch of pictures and numbers as (numbers, bytes of the pictures), to be compared."""
     images, index = batch
     return np.asarray(index).tolist(), np.asarray(images).tobytes()
+
+
+def thread_count():
+    return len(os.listdir("/proc/self/task"))
+
+
+def falls_to(count):
+    """Whether no more threads are left, in a moment: the kernel lists those that were joined."""
+    deadline = time.monotonic() + HANG_SECONDS / 4
+    while thread_count() > count and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return thread_count() <= count
 
 
 def environment(**variables):

@@ -10,8 +10,6 @@ import pytest
 pytest.importorskip("torch")
 
 import rank_programs  # noqa: E402
-from rank_programs import BATCH, STEPS_BEFORE_STATE, WORLD_SIZES  # noqa: E402
-
 from framework_sets import (  # noqa: E402
     HANG_SECONDS,
     draw_pictures,
@@ -19,6 +17,7 @@ from framework_sets import (  # noqa: E402
     loader_of,
     run_python,
 )
+from rank_programs import BATCH, STEPS_BEFORE_STATE, WORLD_SIZES  # noqa: E402
 
 COUNT = 47
 EPOCHS = 2

@@ -4,12 +4,15 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -46,6 +49,10 @@ class PyLoader {
  public:
   explicit PyLoader(const nb::kwargs& arguments) {
     LoaderOptions options = loader_options_of(arguments);
+    options.while_waiting = [this, check_signals = std::move(options.while_waiting)] {
+      refuse_if_interrupted();
+      check_signals();
+    };
     const nb::gil_scoped_release unlocked;
     loader_ = std::make_shared<Loader>(std::move(options));
   }
@@ -65,6 +72,7 @@ class PyLoader {
   /// may look, hence the recursive lock.
   template <typename Body>
   auto look(const Body& body) const {
+    const Visit visit(*this);
     const nb::gil_scoped_release unlocked;
     const std::lock_guard lock(consumer_);
     return body(*loader_);
@@ -83,9 +91,45 @@ class PyLoader {
     });
   }
 
+  /// On: a `next()` that waits, on whatever thread, throws, and so do those that come.
+  void interrupt(bool is_on) noexcept { is_interrupted_ = is_on; }
+
+  /// For good: ends all threads, and lets no thread of Python in. At the end of the interpreter a
+  /// thread that asks for its lock is ended where it stands, which in C++ ends the process.
+  void leave() {
+    interrupt(true);
+    has_left_ = true;
+    while (visits_ > 0) {
+      const nb::gil_scoped_release unlocked;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    const nb::gil_scoped_release unlocked;
+    const std::lock_guard lock(consumer_);
+    loader_->pause();
+  }
+
  private:
+  /// A thread of Python that is inside: from before it lets the interpreter's lock go until it has
+  /// it back.
+  struct Visit {
+    explicit Visit(const PyLoader& self) : count(self.visits_) {
+      if (self.has_left_) self.refuse_if_interrupted();
+      ++count;
+    }
+    ~Visit() { --count; }
+    Visit(const Visit&) = delete;
+    Visit& operator=(const Visit&) = delete;
+    std::atomic<int>& count;
+  };
+
+  void refuse_if_interrupted() const {
+    if (!is_interrupted_) return;
+    throw Error(ErrorCode::kCancelled,
+                "the loader was stopped by another thread; end the loop that runs on this one");
+  }
+
   struct Moving {
-    explicit Moving(bool& flag) : flag(flag) { flag = true; }
+    explicit Moving(bool& is_moving) : flag(is_moving) { flag = true; }
     ~Moving() { flag = false; }
     Moving(const Moving&) = delete;
     Moving& operator=(const Moving&) = delete;
@@ -94,6 +138,9 @@ class PyLoader {
 
   std::shared_ptr<Loader> loader_;
   mutable std::recursive_mutex consumer_;
+  mutable std::atomic<int> visits_ = 0;
+  std::atomic<bool> is_interrupted_ = false;
+  std::atomic<bool> has_left_ = false;
   bool is_moving_ = false;  // Guarded by consumer_.
 };
 
@@ -327,6 +374,10 @@ void bind_moves(nb::class_<PyLoader>& loader) {
       .def(
           "pause", [](PyLoader& self) { self.move([](Loader& native) { native.pause(); }); },
           "Ends all threads and gives memory back; next() goes on behind the last batch.")
+      .def("interrupt", &PyLoader::interrupt, nb::arg("is_on"),
+           "On: a next() that waits, on whatever thread, gives Error cancelled, until it is off.")
+      .def("leave", &PyLoader::leave,
+           "Ends all threads for good, and waits until no thread of Python is inside.")
       .def(
           "set_epoch",
           [](PyLoader& self, std::uint64_t epoch) {

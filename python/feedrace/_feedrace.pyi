@@ -1,0 +1,153 @@
+"""The C++ library of Feedrace, for the package around it."""
+
+from feedrace import Error as Error
+
+version: str = ...
+
+class Batch:
+    """
+    What the loader gives: arrays that hold their memory, also beyond the loader.
+    """
+
+    @property
+    def size(self) -> int:
+        """Number of samples."""
+
+    @property
+    def epoch(self) -> int: ...
+    @property
+    def step(self) -> int:
+        """Number of this batch in its epoch, from 0."""
+
+    @property
+    def position(self) -> int:
+        """In its epoch, of the first sample of all ranks' batches."""
+
+    @property
+    def images(self) -> object:
+        """
+        [N, 3, H, W] or [N, H, W, 3], 64-byte aligned, writable; None when pictures differ in size or are not decoded.
+        """
+
+    @property
+    def image_list(self) -> list:
+        """When pictures differ in size: N of [3, H, W] or [H, W, 3]."""
+
+    def jagged(self) -> tuple:
+        """
+        Pictures of different sizes as (values [E], offsets int64 [N + 1] in elements, shapes int64 [N, 3]); one copy.
+        """
+
+    @property
+    def labels(self) -> object:
+        """int64 [N]; -1 where the data set has no labels."""
+
+    @property
+    def indices(self) -> object:
+        """int64 [N]: global numbers of the samples."""
+
+    @property
+    def flags(self) -> object:
+        """
+        uint8 [N]: 0 as stored, 1 a repeat that fills the batch, 2 a stand-in for a bad sample, 3 zeros for a bad one.
+        """
+
+    @property
+    def keys(self) -> list:
+        """[N] of str; Error once the loader is gone."""
+
+    def field(self, name: str) -> object:
+        """[N] of bytes as stored; None where a sample has none."""
+
+class Loader:
+    """
+    The loader of C++, as it is. Any thread may use it; calls that move it, or ask where it stands, wait for each other.
+    """
+
+    def __init__(self, **kwargs) -> None:
+        """
+        Opens the data set and makes the plan; nothing is read before the first next().
+
+        Keyword arguments only; None is as good as leaving one out: sources, number_like, image_fields,
+        label_field, label_json_key, label_file, cache_dir, subset, repeat, sets, epoch_samples, steps,
+        fields, batch_size, shuffle, shuffle_chunk, shuffle_window, seed, last_batch, rank, world_size,
+        all_gather, num_threads, prefetch_factor, queue_depth, backend, page_cache, shared_cache, sqpoll,
+        iopoll, io_fallback, on_error, error_budget, error_budget_share, quarantine_file, memory_limit
+        (bytes), timeout (seconds), max_pixels. feedrace.ImageLoader explains them.
+        """
+
+    def next(self) -> object:
+        """
+        The next batch; None at the end of the epoch, and the call after that begins the next.
+        """
+
+    def pause(self) -> None:
+        """
+        Ends all threads and gives memory back; next() goes on behind the last batch.
+        """
+
+    def set_epoch(self, epoch: int) -> None:
+        """Begins the epoch anew, unless a state that was just loaded is in it."""
+
+    def load_state(self, state: str, accept_changed_data: bool = ...) -> list:
+        """Goes on from a state; gives what differs and may, one sentence each."""
+
+    def state(self) -> str:
+        """One line of JSON: behind the last batch."""
+
+    def state_after(self, batch: Batch) -> str:
+        """The state right behind a batch of this loader."""
+
+    def cancel(self) -> None:
+        """Ends a next() that waits, for good; from any thread."""
+
+    @property
+    def epoch(self) -> int:
+        """Of the next batch."""
+
+    def plan_text(self) -> object:
+        """The plan for a person."""
+
+    def plan_json(self) -> str:
+        """The plan as JSON."""
+
+    def stats(self) -> dict:
+        """Counters since the loader was made."""
+
+    def explain(self) -> object:
+        """What limits, with the evidence."""
+
+    @property
+    def classes(self) -> list:
+        """Names by class number; empty when only numbers are known."""
+
+    @property
+    def sample_count(self) -> int:
+        """Of the data sets, before any subset."""
+
+    @property
+    def stored_fields(self) -> list:
+        """Names of the fields that samples have in their shards."""
+
+    def key(self, index: int) -> object:
+        """Of a sample."""
+
+    def where(self, index: int) -> object:
+        """Where a sample lies, for messages."""
+
+    def label(self, index: int) -> int:
+        """Of a sample; -1 where the data set has none."""
+
+    def trace(self, index: int, epoch: int) -> object:
+        """
+        What is done to a sample in an epoch, step by step, with the numbers drawn for it.
+        """
+
+def recipe(name: str) -> list:
+    """The steps of a recipe."""
+
+def recipe_names() -> list[str]: ...
+def describe(steps: list) -> dict:
+    """
+    Checks steps; gives text, notes (what does not fuse, and why), size, dtype, layout.
+    """
