@@ -23,8 +23,9 @@ PYTEST = .venv/bin/python -m pytest -c dev/pytest.toml --rootdir .
 
 # Each target is parallel inside; two at a time would only mix their output.
 .NOTPARALLEL:
-.PHONY: help setup setup-lint build test demo bench fuzz soak format lint tidy analyze layers clean
-.PHONY: test-unit test-cli test-asan test-tsan consumer
+.PHONY: help setup setup-lint setup-frameworks setup-docs build test demo bench fuzz soak format lint tidy analyze layers clean
+.PHONY: test-unit test-cli test-python test-wheel test-asan test-tsan consumer
+.PHONY: link-python stubs wheel docs
 .PHONY: $(PRESETS:%=configure-%) $(PRESETS:%=build-%)
 
 help:  ## Show this list
@@ -36,17 +37,40 @@ setup:
 setup-lint:
 	@dev/setup lint
 
+setup-frameworks:
+	@dev/setup frameworks
+
+setup-docs:
+	@dev/setup docs
+
 $(PRESETS:%=configure-%): configure-%: setup
 	@cmake --preset $* >build/configure-$*.log 2>&1 || { cat build/configure-$*.log; exit 1; }
 
 $(PRESETS:%=build-%): build-%: configure-%
 	@$(if $(filter tsan,$*),$(NO_ASLR)) cmake --build --preset $* -j $(JOBS)
 
-build: configure-release  ## Build the program: build/release/bin/feedrace
-	@cmake --build --preset release -j $(JOBS) --target program
-	@echo "built: build/release/bin/feedrace"
+build: configure-release  ## Build the program and the Python package, which .venv then imports
+	@cmake --build --preset release -j $(JOBS) --target program feedrace_python
+	@$(MAKE) link-python
+	@echo "built: build/release/bin/feedrace; .venv/bin/python imports feedrace"
 
-test: lint layers tidy test-unit test-cli consumer test-asan test-tsan  ## Everything that CI checks
+# Links, not copies: a module that is edited is at once what .venv imports.
+link-python:
+	@CMAKE_INSTALL_MODE=ABS_SYMLINK cmake --install build/release --component python --prefix \
+	  "$$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("platlib"))')" \
+	  >build/link-python.log || { cat build/link-python.log; exit 1; }
+
+stubs: build  ## Write python/feedrace/_feedrace.pyi anew from the native module
+	@.venv/bin/python -m nanobind.stubgen -q --exclude-values -m feedrace._feedrace -o python/feedrace/_feedrace.pyi
+
+wheel: setup  ## Build build/wheel/*.whl, which carries its libraries and their licences
+	@dev/wheel/build
+
+docs: setup-docs  ## Build the documentation's site in build/site
+	@NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --quiet --strict --site-dir build/site
+	@echo "docs: build/site/index.html"
+
+test: lint layers tidy test-unit test-cli test-python test-wheel consumer test-asan test-tsan  ## Everything that CI checks
 	@echo "make test: all passed"
 
 # The build that users run is the one that is tested; asserts are on under the sanitizers.
@@ -54,7 +78,13 @@ test-unit: build-release  ## Unit tests and corpus replay
 	@$(CTEST) --test-dir build/release
 
 test-cli: build-release  ## Tests of the command line and of the tools in dev/
-	@$(PYTEST) tests
+	@$(PYTEST) tests --ignore tests/python
+
+test-python: setup-frameworks setup-docs build-release link-python  ## Tests of the Python package
+	@$(PYTEST) tests/python --ignore tests/python/test_wheel.py
+
+test-wheel: setup-frameworks wheel  ## Tests of the wheel, in an environment of its own
+	@$(PYTEST) tests/python/test_wheel.py
 
 test-asan: build-asan  ## The same unit tests under address and undefined-behaviour sanitizers
 	@$(CTEST) --test-dir build/asan
@@ -73,7 +103,7 @@ demo:  ## Run the main job on photographs, or on DATA=folder, shards or list
 bench: build-release  ## Run the micro-benchmarks, FILTER=regex some of them
 	@dev/run_benches build/release '$(FILTER)'
 
-PEERS ?= dali torch tf
+PEERS ?= python dali torch tf
 PEERS_DIR ?= build/peers
 ROUNDS ?= 3
 SECONDS ?= 5
@@ -83,11 +113,14 @@ NEED_DATA = $(or $(DATA),$(error DATA is empty; give a folder of class folders o
 
 NEED_FILE = $(or $(FILE),$(error FILE is empty; give a file of several GB, such as a shard))
 
-.PHONY: bench-peers bench-memory bench-startup bench-io bench-storage
+.PHONY: bench-python bench-peers bench-memory bench-startup bench-io bench-storage
 bench-peers: build  ## Compare with other loaders on DATA=folder, see bench/peers/README.md
 	@bench/peers/setup '$(PEERS_DIR)' $(PEERS)
 	@.venv/bin/python -m bench.peers.run '$(NEED_DATA)' --peers $(PEERS) --peers-dir '$(PEERS_DIR)' \
 	  --rounds $(ROUNDS) --seconds $(SECONDS) --quiet-cores $(QUIET_CORES) --only '$(ONLY)'
+
+bench-python: build setup-frameworks  ## What the Python loop costs over the program, on DATA=folder
+	@.venv/bin/python -m bench.python_loop '$(NEED_DATA)'
 
 bench-memory: build  ## Compare the memory taken with the memory planned, on DATA=folder
 	@.venv/bin/python -m bench.memory '$(NEED_DATA)'

@@ -1,27 +1,51 @@
 # Every library that Feedrace stands on, each with its reason. All come from Debian
 # (dev/apt-packages.txt names the packages); nothing is downloaded while building.
 include(GNUInstallDirs)
-find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
 
+# feedrace_need(DEBIAN-PACKAGE [PKG-CONFIG-NAME PREFIX | CMAKE-NAME]) finds a library. What is missing
+# is remembered, so that one message names all of it.
+set(missing)
+macro(feedrace_need package name)
+  if(${ARGC} GREATER 2)
+    pkg_check_modules(${ARGV2} QUIET IMPORTED_TARGET ${name})
+    set(is_there ${${ARGV2}_FOUND})
+  else()
+    find_package(${name} QUIET)
+    set(is_there ${${name}_FOUND})
+  endif()
+  if(NOT is_there)
+    list(APPEND missing ${package})
+  endif()
+endmacro()
+
+feedrace_need(pkg-config PkgConfig)
 # Pixels: the reference JPEG decoder (islow + fancy upsampling), PNG, WebP.
-find_package(JPEG REQUIRED)
-pkg_check_modules(SPNG REQUIRED IMPORTED_TARGET spng)
-pkg_check_modules(WEBP REQUIRED IMPORTED_TARGET libwebp)
+feedrace_need(libjpeg62-turbo-dev JPEG)
+feedrace_need(libspng-dev spng SPNG)
+feedrace_need(libwebp-dev libwebp WEBP)
 # SIMD with run-time dispatch.
-pkg_check_modules(HWY REQUIRED IMPORTED_TARGET libhwy)
+feedrace_need(libhwy-dev libhwy HWY)
 # The kernel's ring interface, without hand-written barriers.
-pkg_check_modules(URING REQUIRED IMPORTED_TARGET liburing)
+feedrace_need(liburing-dev liburing URING)
 # Messages, JSON (index metadata, labels, --json), content hashes.
-find_package(fmt REQUIRED)
-find_package(nlohmann_json REQUIRED)
-pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
+feedrace_need(libfmt-dev fmt)
+feedrace_need(nlohmann-json3-dev nlohmann_json)
+feedrace_need(libxxhash-dev libxxhash XXHASH)
 # The command line.
-find_package(CLI11 REQUIRED)
+feedrace_need(libcli11-dev CLI11)
 
 if(FEEDRACE_TESTS)
-  find_package(GTest REQUIRED)
+  feedrace_need(libgtest-dev GTest)
 endif()
 if(FEEDRACE_BENCHMARKS)
-  find_package(benchmark REQUIRED)
+  feedrace_need(libbenchmark-dev benchmark)
+endif()
+
+if(missing)
+  list(JOIN missing " " missing)
+  message(
+    FATAL_ERROR
+    "Feedrace: libraries are missing; on Debian and Ubuntu: apt-get install ${missing}"
+  )
 endif()
