@@ -2,8 +2,8 @@
 """Measures what the Python loop costs over the program: python -m bench.python_loop DATA
 
 Pairs of windows, one of `feedrace bench loader`, one of a `for` loop over `feedrace.ImageLoader` in
-a fresh process, with the same settings; the order within a pair alternates. Batches are checked: the
-first one is compared with what `feedrace batch` writes. "Python a batch" is the time in the
+a fresh process, with the same settings; the order within a pair alternates. Batches are checked:
+the first one is compared with what `feedrace batch` writes. "Python a batch" is the time in the
 iterator's `next` less the time that the native loader waited for the batch.
 """
 
@@ -87,7 +87,8 @@ def measure(name, path, args):
         order = [(program_window, native), (loop_window, python)]
         for window, results in order if pair % 2 == 0 else reversed(order):
             results.append(window(path, args))
-    rates = [b["images_per_second"] / a["images_per_second"] for a, b in zip(native, python, strict=True)]
+    pairs = zip(native, python, strict=True)
+    rates = [ours["images_per_second"] / own["images_per_second"] for own, ours in pairs]
     cells = [
         spread([one["images_per_second"] for one in native], 0),
         spread([one["images_per_second"] for one in python], 0),

@@ -66,10 +66,7 @@ target_link_options(
 )
 
 # EXCLUDE_FROM_ALL: no business under the prefix that C++ programs are built against.
-install(
-  TARGETS feedrace_python
-  LIBRARY DESTINATION feedrace COMPONENT python EXCLUDE_FROM_ALL
-)
+install(TARGETS feedrace_python LIBRARY DESTINATION feedrace COMPONENT python EXCLUDE_FROM_ALL)
 install(
   DIRECTORY ${PROJECT_SOURCE_DIR}/python/feedrace
   DESTINATION .

@@ -99,13 +99,13 @@ struct Grayscale {
 
 /// torchvision's ColorJitter: factors drawn uniformly from their ranges and applied in an order
 /// that is drawn too. A range that is not set changes nothing.
-struct ColorJitter {
+struct ColorJitter {  // NOLINTBEGIN(readability-redundant-member-init): or users are warned
   std::optional<std::array<double, 2>> brightness = {};  ///< Factors >= 0; 1 changes nothing.
   std::optional<std::array<double, 2>> contrast = {};
   std::optional<std::array<double, 2>> saturation = {};
   std::optional<std::array<double, 2>> hue = {};  ///< Shares of the circle, in [-0.5, 0.5].
   Number apply = Number::constant(1);             ///< 0: the picture stays.
-};
+};  // NOLINTEND(readability-redundant-member-init)
 
 /// Fills a rectangle of the finished tensor: torchvision's RandomErasing.
 struct RandomErasing {

@@ -36,8 +36,8 @@ NOT_THERE = [
     (lambda e, _: fn.experimental.decoders.image(e), "fn.experimental.decoders.image: it is not"),
     (lambda e, _: fn.resize(e, size=3), "fn.resize: its input is encoded bytes; decode them first"),
     (
-        lambda e, _: fn.resize(fn.decoders.image(e), siz=3),
-        "fn.resize: no argument 'siz'; did you mean 'size'",
+        lambda e, _: fn.resize(fn.decoders.image(e), sizex=3),
+        "fn.resize: no argument 'sizex'; did you mean 'size'",
     ),
     (
         lambda e, _: fn.resize(fn.decoders.image(e), size=3, interp_type=types.INTERP_CUBIC),

@@ -36,7 +36,8 @@ nb::dict described(const nb::list& steps) {
 }  // namespace feedrace::python
 
 NB_MODULE(_feedrace, module) {
-  using namespace feedrace;
+  namespace python = feedrace::python;
+  using feedrace::Pipeline;
   // What lives until the interpreter ends is no leak: loaders of a script are often globals.
   nb::set_leak_warnings(false);
   module.doc() = "The C++ library of Feedrace, for the package around it.";
