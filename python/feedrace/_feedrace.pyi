@@ -2,6 +2,7 @@
 
 from feedrace import Error as Error
 
+
 version: str = ...
 
 class Batch:
@@ -15,6 +16,7 @@ class Batch:
 
     @property
     def epoch(self) -> int: ...
+
     @property
     def step(self) -> int:
         """Number of this batch in its epoch, from 0."""
@@ -86,6 +88,16 @@ class Loader:
         Ends all threads and gives memory back; next() goes on behind the last batch.
         """
 
+    def interrupt(self, is_on: bool) -> None:
+        """
+        On: a next() that waits, on whatever thread, gives Error cancelled, until it is off.
+        """
+
+    def leave(self) -> None:
+        """
+        Ends all threads for good, and waits until no thread of Python is inside.
+        """
+
     def set_epoch(self, epoch: int) -> None:
         """Begins the epoch anew, unless a state that was just loaded is in it."""
 
@@ -147,6 +159,7 @@ def recipe(name: str) -> list:
     """The steps of a recipe."""
 
 def recipe_names() -> list[str]: ...
+
 def describe(steps: list) -> dict:
     """
     Checks steps; gives text, notes (what does not fuse, and why), size, dtype, layout.

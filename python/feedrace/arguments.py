@@ -54,7 +54,10 @@ def bytes_of(name: str, value: object, low: int) -> int:
         raise invalid(WHERE, f"{name} is {shown(value)}", fix)
     number, prefix, binary = match.groups()
     power = _PREFIXES.index(prefix.lower()) + 1 if prefix else 0
-    return check_int(WHERE, name, int(float(number) * (1024 if binary else 1000) ** power), low)
+    wanted = float(number) * (1024 if binary else 1000) ** power
+    if wanted > _MAX_U64:
+        raise invalid(WHERE, f"{name} is {shown(value)}", "give less than 18 EB")
+    return check_int(WHERE, name, int(wanted), low)
 
 
 def paths(name: str, value: object) -> list[str]:

@@ -21,7 +21,7 @@ class BatchMaker:
     def __init__(
         self, native: Any, pipeline: Pipeline, fields: Sequence[str], seed: int, **form: str
     ) -> None:
-        """`form`: `output` and `ragged`, as `ImageLoader` has them."""
+        """`form`: `output`, `ragged` and `on_error`, as `ImageLoader` has them."""
         self._native = native
         self._pipeline = pipeline
         self._fields = tuple(fields)
@@ -29,6 +29,9 @@ class BatchMaker:
         self._seed = seed
         self._output = form["output"]
         self._is_jagged = form["ragged"] == "jagged"
+        self._raises = form["on_error"] == "raise"
+        # Values of fields that could not be parsed and are None instead.
+        self.bad_fields = 0
         self._convert: Convert | None = None
         self._to_numpy: Convert | None = None
         self._calls: tuple[tuple[BatchCall, _Clock], ...] = tuple(
@@ -81,7 +84,19 @@ class BatchMaker:
         if name == "key":
             return batch.keys
         plain = name.removesuffix("?")
-        return decode_field(plain, batch.field(plain), lambda place: self._where(batch, place))
+        contents = batch.field(plain)
+        return decode_field(plain, contents, lambda place: self._where(batch, place), self._refuse)
+
+    def _refuse(self, error: Error) -> None:
+        """The value of a field can't be parsed: the picture and its label may well be good."""
+        if self._raises:
+            raise error
+        self.bad_fields += 1
+        if self.bad_fields == 1:
+            import logging
+
+            text = "%s; on_error gives None instead, stats()['bad_fields'] counts"
+            logging.getLogger("feedrace").warning(text, error)
 
     def _images(self, batch: Any, convert: Convert) -> Any:
         if batch.images is not None:

@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any
 
 from feedrace.batches import BatchMaker
-from feedrace.delivery import BatchesAhead, DirectBatches
+from feedrace.delivery import BatchesAhead, Delivery, DirectBatches
 from feedrace.errors import invalid
 from feedrace.plan import Plan
 
@@ -18,6 +19,8 @@ MAX_EPOCH = (1 << 40) - 1
 
 class BatchIterator:
     """The batches of the rest of an epoch. Dropped half-way, it ends the loader's threads."""
+
+    _is_over = True  # Of one that was never made whole: there is nothing to end.
 
     def __init__(self, loader: ImageLoader, number: int) -> None:
         self._loader = loader
@@ -60,6 +63,7 @@ class Course:
         self._native = native
         kind = BatchesAhead if maker.runs_ahead else DirectBatches
         self._batches: BatchesAhead | DirectBatches = kind(native, maker)
+        self._taking = threading.Lock()
         self._step_samples: int = plan.world_size * plan.batch_size
         self._epoch_samples: int = plan.epoch_samples
         self._drops_rest: bool = plan.last_batch == "drop"
@@ -90,7 +94,7 @@ class Course:
             found = "a newer loop over the same loader has begun, or its position was set"
             fix = "run one loop at a time, or make a second loader"
             raise invalid("this iterator of an ImageLoader", found, fix)
-        delivery = self._batches.take()
+        delivery = self._take_alone()
         if delivery is None:
             self._finish_epoch()
             return None
@@ -98,6 +102,21 @@ class Course:
         self._state = delivery.state
         self._is_complete = iterator.is_complete = self._is_last(delivery.position)
         return delivery.values
+
+    def _take_alone(self) -> Delivery | None:
+        is_mine = False
+        try:
+            is_mine = self._taking.acquire(blocking=False)
+            if not is_mine:
+                found = "another thread, or a function of the pipeline, asks for a batch meanwhile"
+                fix = "let one thread run the loop, and functions not ask for batches"
+                raise invalid("this iterator of an ImageLoader", found, fix)
+            if self._begun_epoch is not None and self._batches.is_past(self._begun_epoch):
+                return None
+            return self._batches.take()
+        finally:
+            if is_mine:
+                self._taking.release()
 
     def leave(self, iterator: BatchIterator) -> None:
         """An iterator was dropped: unless its epoch was complete, no thread goes on for it."""

@@ -49,6 +49,10 @@ class DirectBatches:
         """The next batch; None at the end of the epoch."""
         return make_next(self._native, self._maker, keep_state=False)
 
+    def is_past(self, epoch: int) -> bool:
+        """Whether the end of this epoch was taken, by a call that Ctrl-C ended."""
+        return int(self._native.epoch) != epoch
+
     def stop(self) -> None:
         """Nothing runs between two calls."""
 
@@ -78,14 +82,20 @@ class BatchesAhead:
             self._next = self._thread.submit(self._make)
         return delivery
 
+    def is_past(self, epoch: int) -> bool:
+        """Never: what was taken stays here until it is asked for."""
+        return False
+
     def stop(self) -> None:
         """Ends the thread, also where it waits for a batch."""
         thread, self._thread, self._next = self._thread, None, None
         if thread is None:
             return
         self._native.interrupt(True)
-        thread.end()
-        self._native.interrupt(False)
+        try:
+            thread.end()
+        finally:  # Ctrl-C may end the wait for a slow function.
+            self._native.interrupt(False)
 
     def _make(self) -> Delivery | None:
         return make_next(self._native, self._maker, keep_state=True)

@@ -110,7 +110,7 @@ def check_int(
     except TypeError:
         raise invalid(where, f"{name} is {shown(value)}", allowed) from None
     if number < low or (high is not None and number > high):
-        raise invalid(where, f"{name} is {number}", allowed)
+        raise invalid(where, f"{name} is {shown(value)}", allowed)
     return number
 
 
@@ -133,7 +133,10 @@ def check_real(
     allowed = f"it must be a number {' and '.join(parts)}".rstrip()
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise invalid(where, f"{name} is {shown(value)}", allowed)
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:  # An int beyond all floats.
+        number = math.inf
     is_in = math.isfinite(number) and low <= number <= high
     if not is_in or (above is not None and number <= above):
         raise invalid(where, f"{name} is {shown(value)}", allowed)

@@ -17,7 +17,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from feedrace.errors import error
+from feedrace.errors import Error, error
 
 
 def _text(content: bytes) -> str:
@@ -47,7 +47,10 @@ _DECODERS: dict[str, tuple[str, Callable[[bytes], Any]]] = {
 
 
 def decode_field(
-    name: str, contents: Sequence[bytes | None], where: Callable[[int], str]
+    name: str,
+    contents: Sequence[bytes | None],
+    where: Callable[[int], str],
+    refuse: Callable[[Error], None],
 ) -> list[Any]:
     """The values of one field of a batch, in order; None where a sample has none.
 
@@ -55,9 +58,8 @@ def decode_field(
         name: The field's name, such as "json" or "caption.txt".
         contents: The bytes of each sample.
         where: Says of a place in the batch which sample that is; for messages.
-
-    Raises:
-        Error: Bytes that are not what the name says (code "corrupt_data").
+        refuse: Gets the Error (code "corrupt_data") of bytes that are not what the name says;
+            where it returns, the value is None.
     """
     kind, decode = _DECODERS.get(name.rpartition(".")[2].lower(), ("bytes", bytes))
     values = []
@@ -68,5 +70,6 @@ def decode_field(
             found = f"{where(place)}: field {name!r} is no {kind.removeprefix('a ')}"
             reason = " ".join(str(e).split())
             fix = f"repair it, or name it otherwise than *.{name.rpartition('.')[2]} to get bytes"
-            raise error("corrupt_data", f"{found} ({reason}); {fix}") from e
+            refuse(error("corrupt_data", f"{found} ({reason}); {fix}"))
+            values.append(None)
     return values

@@ -65,7 +65,8 @@ class ImageLoader:
         ragged: Where the transform leaves pictures of different sizes: "list" of arrays, or
             "jagged": one buffer with offsets, `feedrace.Jagged`, for one copy.
         on_error: Of a sample that can't be read or decoded: "raise"; "replace" by another one;
-            "zero", a blank one. Replaced and blank ones are flagged and counted.
+            "zero", a blank one. Replaced and blank ones are flagged and counted. A further field
+            that can't be parsed is None then, counted as "bad_fields".
         error_budget, error_budget_share: Bad samples tolerated in an epoch: a count, and a share
             in [0, 1]. None: any.
         quarantine_file: JSON lines of bad samples are added to it.
@@ -172,7 +173,8 @@ class ImageLoader:
         needed = self._needed_fields(checked["fields"])
         self._fields: tuple[str, ...] = self._transform.outputs or needed
         self._batch_size: int = checked["batch_size"]
-        form = {"output": choose_output(checked["output"]), "ragged": checked["ragged"]}
+        form = {name: checked[name] for name in ("ragged", "on_error")}
+        form["output"] = choose_output(checked["output"])
         self._open({**checked, "fields": needed})
         self._maker = BatchMaker(self._native, self._transform, needed, checked["seed"], **form)
         self._course = Course(self._native, self._maker, self._plan)
@@ -340,7 +342,7 @@ class ImageLoader:
 
     def stats(self) -> dict[str, Any]:
         """Counters since the loader was made: samples, bytes by path, stages, fallbacks, ..."""
-        return dict(self._living().stats())
+        return {**self._living().stats(), "bad_fields": self._maker.bad_fields}
 
     def explain(self) -> str:
         """What limits, with the evidence; then what does not fuse, and what Python costs."""

@@ -14,6 +14,10 @@ def loader_of(source, fields, **arguments):
     return fr.ImageLoader(source, fields=fields, **arguments)
 
 
+def raise_it(error):
+    raise error
+
+
 def rows_of(loader):
     return [row for batch in loader for row in zip(*batch, strict=True)]
 
@@ -97,7 +101,7 @@ def test_a_field_that_is_not_what_its_name_says(tmp_path):
     ],
 )
 def test_values_by_the_end_of_the_name(name, content, value):
-    assert decode_field(name, [content], str) == [value]
+    assert decode_field(name, [content], str, raise_it) == [value]
 
 
 @pytest.mark.parametrize(
@@ -114,7 +118,7 @@ def test_values_by_the_end_of_the_name(name, content, value):
 )
 def test_bytes_that_are_not_what_the_name_says(name, content, kind):
     with pytest.raises(fr.Error) as caught:
-        decode_field(name, [None, content], lambda place: f"sample {place}")
+        decode_field(name, [None, content], lambda place: f"sample {place}", raise_it)
     assert caught.value.code == "corrupt_data"
     assert str(caught.value).startswith(f"sample 1: field {name!r} is no {kind} (")
     assert "\n" not in str(caught.value)
@@ -124,7 +128,22 @@ def test_pickled_objects_are_refused(tmp_path):
     path = tmp_path / "a.npy"
     np.save(path, np.array([{}], object), allow_pickle=True)
     with pytest.raises(fr.Error, match="without objects"):
-        decode_field("npy", [path.read_bytes()], str)
+        decode_field("npy", [path.read_bytes()], str, raise_it)
     np.savez(tmp_path / "a.npz", np.arange(3))
     with pytest.raises(fr.Error, match="an archive of arrays"):
-        decode_field("npy", [(tmp_path / "a.npz").read_bytes()], str)
+        decode_field("npy", [(tmp_path / "a.npz").read_bytes()], str, raise_it)
+
+
+def test_on_error_covers_fields_that_can_not_be_parsed(tmp_path, caplog):
+    samples = {f"{i:04}": {**fields_of(i), "json": b"{" if i == 2 else b"[1]"} for i in range(6)}
+    shard = write_shard(tmp_path / "odd.tar", samples)
+    with pytest.raises(fr.Error, match="no JSON"):
+        rows_of(loader_of(shard, ("json",)))
+    for policy in ("replace", "zero"):
+        caplog.clear()
+        loader = loader_of(shard, ("json", "label"), on_error=policy)
+        rows = rows_of(loader)
+        assert [value for value, _ in rows] == [[1], [1], None, [1], [1], [1]]
+        assert [label for _, label in rows] == [0, 1, 2, 0, 1, 2]
+        assert loader.stats()["bad_fields"] == 1
+        assert "0002" in caplog.text

@@ -33,7 +33,7 @@ nb::object array_of(const Tensor& tensor, std::shared_ptr<const void> owner) {
   const nb::capsule keeper(held.get(), [](void* data) noexcept {
     delete static_cast<std::shared_ptr<const void>*>(data);
   });
-  static_cast<void>(held.release());
+  held.release();  // NOLINT(bugprone-unused-return-value): the capsule has it.
   const std::vector<std::size_t> shape(tensor.shape.begin(), tensor.shape.end());
   return nb::cast(nb::ndarray<nb::array_api>(tensor.data, shape.size(), shape.data(), keeper,
                                              nullptr, dtype_of(tensor.dtype),

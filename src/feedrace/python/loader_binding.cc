@@ -184,7 +184,9 @@ nb::object copied(std::vector<T> values, DType dtype, std::vector<std::int64_t> 
 }
 
 /// All images one behind the other: values, offsets [N + 1] in elements, shapes [N, 3].
-nb::tuple jagged_of(const Batch& batch) {
+/// The values hold the batch as well: what is kept of it counts against the memory limit.
+nb::tuple jagged_of(const std::shared_ptr<Batch>& held) {
+  const Batch& batch = *held;
   if (batch.image_list.empty()) {
     refuse("jagged(): the pictures of this batch have one size; take images");
   }
@@ -198,11 +200,13 @@ nb::tuple jagged_of(const Batch& batch) {
     shapes.insert(shapes.end(), image.shape.begin(), image.shape.end());
   }
   struct Values {
+    std::shared_ptr<Batch> batch;
     std::unique_ptr<std::byte[]> memory;
     std::byte* begin;
   };
   constexpr std::size_t kAlignment = 64;
   auto values = std::make_shared<Values>();
+  values->batch = held;
   {
     const nb::gil_scoped_release unlocked;
     values->memory = std::make_unique_for_overwrite<std::byte[]>(bytes + kAlignment);
@@ -313,10 +317,26 @@ std::uint64_t checked_sample(const Loader& loader, std::uint64_t sample) {
   return sample;
 }
 
+/// Ctrl-C that came with the batch would be raised before anybody has it: then it did not come.
+void keep_for_later(Loader& native, const std::string& before) {
+  std::exception_ptr interruption;
+  try {
+    check_signals();
+  } catch (const nb::python_error&) {
+    interruption = std::current_exception();
+  }
+  if (!interruption) return;
+  native.load_state(before);
+  std::rethrow_exception(interruption);
+}
+
 nb::object next_of(PyLoader& loader) {
-  std::shared_ptr<Batch> made = loader.move([](Loader& native) {
+  std::shared_ptr<Batch> made = loader.move([](Loader& native) -> std::shared_ptr<Batch> {
+    const std::string before = native.state();
     std::optional<Batch> batch = native.next();
-    return batch ? std::make_shared<Batch>(*std::move(batch)) : nullptr;
+    if (!batch) return nullptr;
+    keep_for_later(native, before);
+    return std::make_shared<Batch>(*std::move(batch));
   });
   return made ? nb::cast(PyBatch{std::move(made), loader.weak()}) : nb::none();
 }
@@ -347,7 +367,7 @@ void bind_batch(nb::module_& module) {
           "image_list", [](const PyBatch& self) { return image_list_of(self.batch); },
           "When pictures differ in size: N of [3, H, W] or [H, W, 3].")
       .def(
-          "jagged", [](const PyBatch& self) { return jagged_of(*self.batch); },
+          "jagged", [](const PyBatch& self) { return jagged_of(self.batch); },
           "Pictures of different sizes as (values [E], offsets int64 [N + 1] in elements, shapes "
           "int64 [N, 3]); one copy.")
       .def_prop_ro(

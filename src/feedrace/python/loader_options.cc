@@ -125,7 +125,8 @@ std::vector<std::string> paths(Arguments& arguments, const char* name) {
   }
   for (const nb::handle each : given) {
     PyObject* encoded = nullptr;
-    if (PyUnicode_FSConverter(each.ptr(), &encoded) == 0) throw nb::python_error();
+    if (PyUnicode_FSConverter(each.ptr(), static_cast<void*>(&encoded)) == 0)
+      throw nb::python_error();
     const nb::bytes path = nb::steal<nb::bytes>(encoded);
     paths.emplace_back(path.c_str(), path.size());
   }
@@ -136,7 +137,8 @@ std::string path(Arguments& arguments, const char* name) {
   const nb::object given = arguments.find(name);
   if (!given.is_valid()) return "";
   PyObject* encoded = nullptr;
-  if (PyUnicode_FSConverter(given.ptr(), &encoded) == 0) throw nb::python_error();
+  if (PyUnicode_FSConverter(given.ptr(), static_cast<void*>(&encoded)) == 0)
+    throw nb::python_error();
   const nb::bytes text = nb::steal<nb::bytes>(encoded);
   return {text.c_str(), text.size()};
 }
@@ -226,13 +228,12 @@ RankCheck check_through(nb::object all_gather) {
   return check;
 }
 
-/// Lets Ctrl-C end a wait: Python's signal handlers run on its main thread only, between bytecodes.
+}  // namespace
+
 void check_signals() {
   const nb::gil_scoped_acquire lock;
   if (PyErr_CheckSignals() != 0) throw nb::python_error();
 }
-
-}  // namespace
 
 LoaderOptions loader_options_of(const nb::kwargs& given) {
   Arguments arguments("", nb::borrow<nb::dict>(given));

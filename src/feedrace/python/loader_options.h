@@ -12,6 +12,10 @@ namespace feedrace::python {
 /// wrong type; the values themselves are the loader's to check.
 LoaderOptions loader_options_of(const nanobind::kwargs& arguments);
 
+/// Lets Ctrl-C end a wait: Python's signal handlers run on its main thread only, between bytecodes.
+/// Takes the interpreter's lock. Throws what the handler raised.
+void check_signals();
+
 /// The docstring of `Loader.__init__`.
 extern const char* const kLoaderOptionsDoc;
 

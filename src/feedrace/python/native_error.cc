@@ -4,6 +4,7 @@
 #include <exception>
 
 #include "feedrace/error.h"
+#include "feedrace/python/python_op.h"
 
 namespace nb = nanobind;
 
@@ -23,6 +24,9 @@ void translate(const std::exception_ptr& thrown, void* type) {
     const nb::object made = error_class(nb::steal(text));
     made.attr("code") = to_string(error.code());
     PyErr_SetObject(error_class.ptr(), made.ptr());
+  } catch (const UserExit& exit) {
+    nb::python_error copy(*exit.error);
+    copy.restore();
   }
 }
 

@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "feedrace/core/text.h"
 #include "feedrace/random.h"
 
 namespace nb = nanobind;
@@ -34,12 +35,27 @@ nb::object copy_of(const ops::ConstImageView& image) {
   return nb::cast(Picture(pixels.release(), {image.height_px, image.width_px, 3}, owner));
 }
 
+/// str() of anything, on one line, cut where it is long; what str() itself throws is dropped.
+std::string text_of(nb::handle value) {
+  constexpr std::size_t kShownBytes = 300;
+  const nb::object text = nb::steal(PyObject_Str(value.ptr()));
+  const nb::object bytes =
+      text.is_valid()
+          ? nb::steal(PyUnicode_AsEncodedString(text.ptr(), "utf-8", "backslashreplace"))
+          : nb::object();
+  if (!bytes.is_valid()) {
+    PyErr_Clear();
+    return "(no text)";
+  }
+  const std::string whole = nb::borrow<nb::bytes>(bytes).c_str();
+  std::string line = printable(whole.substr(0, kShownBytes));
+  return whole.size() > kShownBytes ? line + "..." : line;
+}
+
 std::string what_is(nb::handle value) {
-  const nb::str type = nb::borrow<nb::str>(value.type().attr("__name__"));
-  std::string text = type.c_str();
+  std::string text = text_of(value.type().attr("__name__"));
   if (nb::hasattr(value, "dtype") && nb::hasattr(value, "shape")) {
-    text += fmt::format(" of {} {}", nb::str(value.attr("dtype")).c_str(),
-                        nb::str(value.attr("shape")).c_str());
+    text += fmt::format(" of {} {}", text_of(value.attr("dtype")), text_of(value.attr("shape")));
   }
   return text;
 }
@@ -69,8 +85,11 @@ void PythonOp::run(const ops::ConstImageView& input, const ops::ImageView& outpu
   try {
     const nb::object result = call(input, random);
     Returned pixels;
-    const bool fits = nb::try_cast(result, pixels) && pixels.shape(0) == output.height_px &&
-                      pixels.shape(1) == output.width_px && pixels.shape(2) == 3;
+    // Nothing is converted: floats would wrap, or become black, in silence.
+    constexpr bool kConvert = false;
+    const bool fits = nb::try_cast(result, pixels, kConvert) &&
+                      pixels.shape(0) == output.height_px && pixels.shape(1) == output.width_px &&
+                      pixels.shape(2) == 3;
     if (!fits) {
       failed = fmt::format(
           "it returned {} and must return a contiguous uint8 array of shape ({}, "
@@ -83,8 +102,9 @@ void PythonOp::run(const ops::ConstImageView& input, const ops::ImageView& outpu
       }
     }
   } catch (const nb::python_error& error) {
-    failed = fmt::format("{}: {}", nb::str(error.type().attr("__name__")).c_str(),
-                         nb::str(error.value()).c_str());
+    // SystemExit, KeyboardInterrupt: the program is to end, no picture is at fault.
+    if (!error.matches(PyExc_Exception)) throw UserExit{std::make_shared<nb::python_error>(error)};
+    failed = fmt::format("{}: {}", text_of(error.type().attr("__name__")), text_of(error.value()));
   }
   if (!failed.empty()) throw std::runtime_error(failed);
 }

@@ -3,6 +3,7 @@
 
 #include <nanobind/nanobind.h>
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,6 +11,12 @@
 #include "feedrace/op.h"
 
 namespace feedrace::python {
+
+/// What a function raises to end the program, on its way to the consumer. No std::exception, so
+/// that nobody takes it for a sample's failure.
+struct UserExit {
+  std::shared_ptr<nanobind::python_error> error;
+};
 
 /// A Python function of one picture, as a step of a pipeline: uint8, [H, W, 3], in; the same of
 /// the planned size out. Runs on decode threads, one at a time (the interpreter's lock). What it
@@ -27,7 +34,7 @@ class PythonOp : public ops::Op {
 
   std::string_view name() const noexcept override { return name_; }
   ops::ImageSize plan(ops::ImageSize input) const override { return size_.value_or(input); }
-  /// Throws std::runtime_error with Python's message.
+  /// Throws std::runtime_error with Python's message; `UserExit` for SystemExit and the like.
   void run(const ops::ConstImageView& input, const ops::ImageView& output,
            SampleRandom& random) const override;
 
