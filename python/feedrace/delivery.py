@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
 from queue import SimpleQueue
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from feedrace.batches import BatchMaker
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 
 class Delivery(NamedTuple):
@@ -115,6 +117,8 @@ class _Worker:
         self._thread.start()
 
     def submit(self, make: Callable[[], Delivery | None]) -> Future[Delivery | None]:
+        from concurrent.futures import Future  # Imports logging, which few loaders need.
+
         made: Future[Delivery | None] = Future()
 
         def fill() -> None:

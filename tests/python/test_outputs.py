@@ -89,7 +89,8 @@ def test_arrays_are_writable(folder, output):
 
 def test_numpy_before_2_1_gets_writable_arrays_too(folder):
     """It asks for no version of DLPack, and takes what has none for read-only."""
-    image = loader_of(folder, output="numpy")._native.next().images
+    loader = loader_of(folder, output="numpy")
+    image = loader._native.next().images
 
     class Unversioned:
         def __dlpack__(self, **_):
