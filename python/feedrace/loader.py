@@ -284,8 +284,8 @@ class ImageLoader:
             fix = "give the dict that state_dict() returned"
             raise invalid("load_state_dict", f"state is {shown(state)}", fix)
         try:
-            text = json.dumps(dict(state))
-        except (TypeError, ValueError) as e:
+            text = json.dumps(dict(state), allow_nan=False)
+        except (TypeError, ValueError, RecursionError) as e:
             fix = "give the dict that state_dict() returned, as it was"
             raise invalid("load_state_dict", f"state can't be JSON ({e})", fix) from e
         accept = check_bool("load_state_dict", "accept_changed_data", accept_changed_data)
