@@ -55,8 +55,17 @@ function(feedrace_layer name)
     else()
       target_compile_options(${target}_test PRIVATE -O1)
     endif()
-    # A pipeline's typical failure is a hang, so every test has a time limit.
-    gtest_discover_tests(${target}_test DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 120 LABELS ${name})
+    # A pipeline's typical failure is a hang, so every test has a time limit; sanitizers take long.
+    if(FEEDRACE_SANITIZE)
+      set(limit_seconds 300)
+    else()
+      set(limit_seconds 120)
+    endif()
+    gtest_discover_tests(
+      ${target}_test
+      DISCOVERY_TIMEOUT 60
+      PROPERTIES TIMEOUT ${limit_seconds} LABELS ${name}
+    )
   endif()
 
   if(FEEDRACE_BENCHMARKS AND benches)
