@@ -10,6 +10,17 @@ import re
 import sys
 from pathlib import Path
 
+UNDER_PIPELINE = {
+    "core",
+    "host",
+    "storage",
+    "formats",
+    "decode",
+    "ops",
+    "transform",
+    "order",
+    "ranks",
+}
 MAY_USE = {
     "core": set(),
     "host": {"core"},
@@ -20,43 +31,10 @@ MAY_USE = {
     "transform": {"core", "decode", "ops"},
     "order": {"core"},
     "ranks": {"core"},
-    "pipeline": {
-        "core",
-        "host",
-        "storage",
-        "formats",
-        "decode",
-        "ops",
-        "transform",
-        "order",
-        "ranks",
-    },
+    "pipeline": UNDER_PIPELINE,
     "diagnose": {"core", "host", "storage"},
-    "tools": {
-        "core",
-        "host",
-        "storage",
-        "formats",
-        "decode",
-        "ops",
-        "transform",
-        "order",
-        "ranks",
-        "pipeline",
-        "diagnose",
-    },
-    "python": {
-        "core",
-        "host",
-        "storage",
-        "formats",
-        "decode",
-        "ops",
-        "transform",
-        "order",
-        "ranks",
-        "pipeline",
-    },
+    "tools": UNDER_PIPELINE | {"pipeline", "diagnose"},
+    "python": UNDER_PIPELINE | {"pipeline"},
     "testing": {"core", "host", "storage"},
 }
 

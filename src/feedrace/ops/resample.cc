@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "feedrace/ops/crop_or_pad.h"
+#include "feedrace/ops/resize_target.h"
+
 namespace feedrace::ops {
 namespace {
 
@@ -75,20 +78,6 @@ void place_taps(const Axis& axis, std::uint64_t full_size, std::int64_t window_s
   }
 }
 
-/// int(256 * long / short), as torchvision computes the longer side.
-std::uint64_t longer_side(std::uint32_t resize_px, std::uint32_t longer, std::uint32_t shorter) {
-  const auto product = static_cast<double>(std::uint64_t{resize_px} * longer);
-  return static_cast<std::uint64_t>(product / shorter);
-}
-
-/// int(round((full - crop) / 2.0)), half to even; for a crop that is larger than the picture,
-/// CenterCrop's padding of (crop - full) // 2 in front.
-std::int64_t centre_offset(std::uint64_t full_px, std::uint32_t crop_px) {
-  const std::int64_t room = static_cast<std::int64_t>(full_px) - static_cast<std::int64_t>(crop_px);
-  if (room < 0) return -(-room / 2);
-  return static_cast<std::int64_t>(std::nearbyint(static_cast<double>(room) / 2.0));
-}
-
 }  // namespace
 
 std::size_t AxisWeights::memory_bytes() const noexcept {
@@ -102,17 +91,8 @@ ResizeWindow resize_to(ImageSize crop, ImageSize output) noexcept {
 
 ResizeWindow resize_center_crop(ImageSize picture, std::uint32_t resize_px,
                                 std::uint32_t crop_px) noexcept {
-  ResizeWindow window;
-  window.crop = picture;
-  const bool wide = picture.width_px > picture.height_px;
-  window.full_width_px =
-      wide ? longer_side(resize_px, picture.width_px, picture.height_px) : resize_px;
-  window.full_height_px =
-      wide ? resize_px : longer_side(resize_px, picture.height_px, picture.width_px);
-  window.x_px = centre_offset(window.full_width_px, crop_px);
-  window.y_px = centre_offset(window.full_height_px, crop_px);
-  window.output = {crop_px, crop_px};
-  return window;
+  const FullSize full = resize_shorter(picture, resize_px);
+  return resize_to_window(picture, full, center_window(full, {crop_px, crop_px}));
 }
 
 void make_axis_weights(std::uint32_t source_size, std::uint64_t full_size,

@@ -27,11 +27,9 @@ std::size_t image_bytes_of(ops::ImageSize size, std::size_t element_bytes) {
 SlotShape::SlotShape(const Pipeline& pipeline, std::size_t batch)
     : batch_size(batch),
       element_bytes(size_of(pipeline.dtype)),
-      is_ragged(!pipeline.reads_only && !pipeline.output_size()),
-      image_bytes(
-          pipeline.reads_only
-              ? 0
-              : image_bytes_of(pipeline.output_size().value_or(ops::ImageSize{}), element_bytes)),
+      image_size(pipeline.output_size().value_or(ops::ImageSize{})),
+      is_ragged(!pipeline.reads_only && image_size.width_px == 0),
+      image_bytes(image_bytes_of(image_size, element_bytes)),
       labels_at(aligned(batch * image_bytes)),
       indices_at(labels_at + aligned(batch * sizeof(std::int64_t))),
       flags_at(indices_at + aligned(batch * sizeof(std::uint64_t))),

@@ -25,8 +25,9 @@ struct SlotShape {
 
   std::size_t batch_size;
   std::size_t element_bytes;  ///< Of an image's number.
+  ops::ImageSize image_size;  ///< 0 x 0 when images differ in size or there are none.
   bool is_ragged;             ///< Images differ in size.
-  std::size_t image_bytes;    ///< Of one image; 0 when they differ.
+  std::size_t image_bytes;    ///< Of one image, by `image_size`.
   std::size_t labels_at;
   std::size_t indices_at;
   std::size_t flags_at;

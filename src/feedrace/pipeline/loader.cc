@@ -411,8 +411,7 @@ void Loader::Impl::place_images(Batch& batch, BatchSlot& slot) const {
     }
     return;
   }
-  std::vector<std::int64_t> shape =
-      shape_of(options_.pipeline.output_size().value_or(ops::ImageSize{}));
+  std::vector<std::int64_t> shape = shape_of(slot.shape().image_size);
   shape.insert(shape.begin(), static_cast<std::int64_t>(batch.size()));
   batch.images = {slot.image(0), dtype, std::move(shape)};
 }

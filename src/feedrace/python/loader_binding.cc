@@ -318,16 +318,13 @@ std::uint64_t checked_sample(const Loader& loader, std::uint64_t sample) {
 }
 
 /// Ctrl-C that came with the batch would be raised before anybody has it: then it did not come.
-void keep_for_later(Loader& native, const std::string& before) {
-  std::exception_ptr interruption;
+void go_back_if_interrupted(Loader& native, const std::string& before) {
   try {
     check_signals();
   } catch (const nb::python_error&) {
-    interruption = std::current_exception();
+    native.load_state(before);
+    throw;
   }
-  if (!interruption) return;
-  native.load_state(before);
-  std::rethrow_exception(interruption);
 }
 
 nb::object next_of(PyLoader& loader) {
@@ -335,7 +332,7 @@ nb::object next_of(PyLoader& loader) {
     const std::string before = native.state();
     std::optional<Batch> batch = native.next();
     if (!batch) return nullptr;
-    keep_for_later(native, before);
+    go_back_if_interrupted(native, before);
     return std::make_shared<Batch>(*std::move(batch));
   });
   return made ? nb::cast(PyBatch{std::move(made), loader.weak()}) : nb::none();

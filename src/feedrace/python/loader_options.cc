@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -15,6 +14,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "feedrace/pipeline/option_names.h"
 #include "feedrace/python/native_error.h"
 #include "feedrace/python/steps.h"
 
@@ -31,17 +31,8 @@ std::shared_ptr<nb::object> shared(nb::object value) {
           }};
 }
 
-template <typename T>
-using Names = std::map<std::string, T>;
+using pipeline::Names;
 
-const Names<Shuffle> kShuffles = {
-    {"global", Shuffle::kGlobal}, {"window", Shuffle::kWindow}, {"none", Shuffle::kNone}};
-const Names<LastBatch> kLastBatches = {{"drop", LastBatch::kDrop},
-                                       {"pad", LastBatch::kPad},
-                                       {"partial", LastBatch::kPartial},
-                                       {"fill", LastBatch::kFill}};
-const Names<OnError> kPolicies = {
-    {"raise", OnError::kRaise}, {"replace", OnError::kReplace}, {"zero", OnError::kZero}};
 const Names<Fallback> kFallbacks = {{"warn", Fallback::kWarn}, {"error", Fallback::kError}};
 const Names<PageCache> kPageCaches = {
     {"auto", PageCache::kAuto}, {"keep", PageCache::kKeep}, {"drop", PageCache::kDrop}};
@@ -251,11 +242,11 @@ LoaderOptions loader_options_of(const nb::kwargs& given) {
   }
   arguments.read("fields", options.fields, kTexts);
   arguments.read("batch_size", options.batch_size, "a whole number of at least 1");
-  arguments.read_name("shuffle", options.shuffle, kShuffles);
+  arguments.read_name("shuffle", options.shuffle, pipeline::kShuffleNames);
   arguments.read("shuffle_chunk", options.shuffle_chunk, kCount);
   arguments.read("shuffle_window", options.shuffle_window, kCount);
   arguments.read("seed", options.seed, "a whole number from 0 to 18446744073709551615");
-  arguments.read_name("last_batch", options.last_batch, kLastBatches);
+  arguments.read_name("last_batch", options.last_batch, pipeline::kLastBatchNames);
   arguments.read("rank", options.rank, kCount);
   arguments.read("world_size", options.world_size, kCount);
   if (nb::object gather = arguments.find("all_gather"); gather.is_valid()) {
@@ -270,7 +261,7 @@ LoaderOptions loader_options_of(const nb::kwargs& given) {
   arguments.read("sqpoll", options.sqpoll, "True or False");
   arguments.read("iopoll", options.iopoll, "True or False");
   arguments.read_name("io_fallback", options.fallback, kFallbacks);
-  arguments.read_name("on_error", options.on_error, kPolicies);
+  arguments.read_name("on_error", options.on_error, pipeline::kOnErrorNames);
   arguments.read("error_budget", options.error_budget, kCount);
   arguments.read("error_budget_share", options.error_budget_share, "a number in [0, 1]");
   options.quarantine_file = path(arguments, "quarantine_file");

@@ -2,30 +2,21 @@
 #include "feedrace/tools/load_options.h"
 
 #include <charconv>
-#include <map>
 #include <system_error>
 
 #include <fmt/format.h>
 
 #include "feedrace/core/text.h"
 #include "feedrace/formats/key_list.h"
+#include "feedrace/pipeline/option_names.h"
 
 namespace feedrace::tools {
 namespace {
 
-const std::map<std::string, DType> kDTypes = {
+const pipeline::Names<DType> kDTypes = {
     {"uint8", DType::kUint8}, {"float16", DType::kFloat16}, {"float32", DType::kFloat32}};
-const std::map<std::string, Shuffle> kShuffles = {
-    {"none", Shuffle::kNone}, {"window", Shuffle::kWindow}, {"global", Shuffle::kGlobal}};
-const std::map<std::string, LastBatch> kLastBatches = {{"drop", LastBatch::kDrop},
-                                                       {"pad", LastBatch::kPad},
-                                                       {"partial", LastBatch::kPartial},
-                                                       {"fill", LastBatch::kFill}};
-const std::map<std::string, OnError> kPolicies = {
-    {"raise", OnError::kRaise}, {"replace", OnError::kReplace}, {"zero", OnError::kZero}};
-
 template <typename T>
-std::vector<std::string> names_of(const std::map<std::string, T>& values, bool with_auto = false) {
+std::vector<std::string> names_of(const pipeline::Names<T>& values, bool with_auto = false) {
   std::vector<std::string> names;
   names.reserve(values.size() + 1);
   for (const auto& [name, value] : values) names.push_back(name);
@@ -158,7 +149,7 @@ void LoadOptions::add_order_options(CLI::App& command) {
       .add_option("--shuffle", shuffle,
                   "global: any sample may follow any; window: neighbours stay near each other, for "
                   "slow storage; none: as stored; auto: by the recipe")
-      ->check(CLI::IsMember(names_of(kShuffles, /*with_auto=*/true)))
+      ->check(CLI::IsMember(names_of(pipeline::kShuffleNames, /*with_auto=*/true)))
       ->capture_default_str();
   command.add_flag("--no-shuffle", no_shuffle, "The same as --shuffle none");
   command.add_option("--shuffle-window", loader.shuffle_window, "Samples that a window mixes")
@@ -172,7 +163,7 @@ void LoadOptions::add_order_options(CLI::App& command) {
                   "Samples that make no full step: drop them; pad by repeats until ranks share "
                   "them evenly; partial: deliver as they are; fill up by repeats. auto: drop when "
                   "shuffling, else partial, on several ranks pad")
-      ->check(CLI::IsMember(names_of(kLastBatches, /*with_auto=*/true)))
+      ->check(CLI::IsMember(names_of(pipeline::kLastBatchNames, /*with_auto=*/true)))
       ->capture_default_str();
 }
 
@@ -254,7 +245,7 @@ void LoadOptions::add_machine_options(CLI::App& command) {
 
 void LoadOptions::add_error_options(CLI::App& command) {
   command.add_option("--on-error", on_error, "What to do with a bad sample")
-      ->check(CLI::IsMember(names_of(kPolicies)))
+      ->check(CLI::IsMember(names_of(pipeline::kOnErrorNames)))
       ->capture_default_str();
   command.add_option("--error-budget", loader.error_budget, "Bad samples tolerated in an epoch")
       ->check(whole_number(0));
@@ -316,11 +307,11 @@ LoaderOptions LoadOptions::make() const {
   options.subset = make_subset();
   fill_sources(options);
   options.pipeline = make_pipeline();
-  if (shuffle != "auto") options.shuffle = kShuffles.at(shuffle);
+  if (shuffle != "auto") options.shuffle = pipeline::kShuffleNames.at(shuffle);
   if (no_shuffle) options.shuffle = Shuffle::kNone;
-  if (last_batch != "auto") options.last_batch = kLastBatches.at(last_batch);
+  if (last_batch != "auto") options.last_batch = pipeline::kLastBatchNames.at(last_batch);
   if (!rank_check.empty()) options.rank_check = RankCheck{rank_check, {}};
-  options.on_error = kPolicies.at(on_error);
+  options.on_error = pipeline::kOnErrorNames.at(on_error);
   if (page_cache != "auto") {
     options.page_cache = page_cache == "keep" ? PageCache::kKeep : PageCache::kDrop;
   }

@@ -7,10 +7,6 @@
 namespace feedrace::transform {
 namespace {
 
-bool is_never(const Number& number) {
-  return number.kind != Number::Kind::kUniform && number.low == 0;
-}
-
 bool is_black(const Pad& pad) {
   return pad.mode == ops::PadMode::kConstant &&
          std::all_of(pad.fill.begin(), pad.fill.end(),

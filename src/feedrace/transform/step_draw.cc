@@ -101,6 +101,10 @@ double value_of(const Number& number, const SampleKey& key) {
   return random.uniform(number.low, number.high);
 }
 
+bool is_never(const Number& number) noexcept {
+  return number.kind != Number::Kind::kUniform && number.low == 0;
+}
+
 std::vector<std::uint32_t> streams_of(const std::vector<Step>& steps) {
   std::array<std::uint32_t, kFirstOwnOpStream> seen{};
   std::uint32_t own_ops = 0;

@@ -30,6 +30,9 @@ struct SampleKey {
 /// The number for one sample. Of a coin, 0 or 1.
 double value_of(const Number& number, const SampleKey& key);
 
+/// True when it is 0 for every sample.
+bool is_never(const Number& number) noexcept;
+
 /// The stream of random numbers of each step, for `SampleRandom`. Part of what a seed means.
 std::vector<std::uint32_t> streams_of(const std::vector<Step>& steps);
 

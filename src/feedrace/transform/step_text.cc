@@ -144,10 +144,6 @@ std::string number_text(const Number& number) {
   return fmt::format("{}{}", number.low, id);
 }
 
-bool is_never(const Number& number) {
-  return number.kind != Number::Kind::kUniform && number.low == 0;
-}
-
 std::string apply_text(const Number& apply) {
   return apply == Number::constant(1) ? "" : " apply " + number_text(apply);
 }
