@@ -228,7 +228,7 @@ TEST(Shutdown, AReadErrorIsASampleFailureToo) {
   LoaderOptions options = small_options(write_shards(dir, 48, 2));
   testing::FaultPlan plan;
   plan.seed = 3;
-  plan.error_share = 0.5;  // Of 48 reads: which ones fail depends on the folder's random name.
+  plan.error_share = 0.5;  // Of the reads of 48 samples.
   plan.late_share = 0.2;
   options.backend_factory = faulty(plan);
   Loader strict(options);

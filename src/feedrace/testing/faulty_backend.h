@@ -30,12 +30,14 @@ struct FaultPlan {
 enum class Fault : std::uint8_t { kNone, kError, kShort, kLate };
 
 /// Another back end on a failing device. The fault of a read depends on the plan, the file's name
-/// and the offset alone: the same data are bad in every run and at any number of threads.
+/// (without its folder) and the offset alone: the same data are bad in every run, in every copy of
+/// them, and at any number of threads.
 class FaultyBackend final : public storage::Backend {
  public:
   FaultyBackend(std::unique_ptr<storage::Backend> inner, FaultPlan plan);
 
-  /// The fault of reads of `name` at `offset_bytes`.
+  /// The fault of reads of the file `name`, of which the part after the last '/' counts, at
+  /// `offset_bytes`.
   static Fault fault_of(const FaultPlan& plan, std::string_view name,
                         std::uint64_t offset_bytes) noexcept;
   /// Reads that failed, were cut, or came late. Thread-safe.

@@ -58,6 +58,7 @@ TEST(FaultyBackend, OtherSeedsAndFilesHaveOtherFaults) {
   };
   EXPECT_NE(faults(1, "x"), faults(2, "x"));
   EXPECT_NE(faults(1, "x"), faults(1, "y"));
+  EXPECT_EQ(faults(1, "/tmp/one/x"), faults(1, "/tmp/other/x"));
 }
 
 TEST(FaultyBackend, ErrorsReadLikeThoseOfADevice) {
