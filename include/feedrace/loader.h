@@ -237,6 +237,8 @@ class Loader {
   std::string state() const;
   /// The state right behind `batch`, one of this loader's: for a consumer that itself runs ahead.
   std::string state_after(const Batch& batch) const;
+  /// The state right before `batch`, one of this loader's: for a consumer that could not use it.
+  std::string state_before(const Batch& batch) const;
   /// Goes on from a state: the next batch is the one that would have followed, whatever the number
   /// of threads, the back end, the world size, the batch size, or whether the samples lie in a
   /// folder or in shards. Costs the same at any position. Returns what differs and is allowed to,

@@ -110,6 +110,9 @@ class Loader:
     def state_after(self, batch: Batch) -> str:
         """The state right behind a batch of this loader."""
 
+    def state_before(self, batch: Batch) -> str:
+        """The state right before a batch of this loader."""
+
     def cancel(self) -> None:
         """Ends a next() that waits, for good; from any thread."""
 

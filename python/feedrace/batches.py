@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import Any
 
-from feedrace.arguments import RESERVED_FIELDS
 from feedrace.errors import Error, error, shown
 from feedrace.fields import decode_field
 from feedrace.graph import BatchCall
@@ -42,12 +41,6 @@ class BatchMaker:
     def runs_ahead(self) -> bool:
         """Whether batches are worth a thread of their own."""
         return bool(self._calls)
-
-    @property
-    def may_fail(self) -> bool:
-        """Whether a batch that the native loader delivered may still fail here."""
-        parsed = any(name not in RESERVED_FIELDS for name in self._fields)
-        return parsed or bool(self._calls) or self._pipeline.batch_function is not None
 
     def make(self, batch: Any) -> tuple[Any, ...]:
         """The batch as the loop gets it."""

@@ -25,7 +25,6 @@ class Delivery(NamedTuple):
 
 def make_next(native: Any, maker: BatchMaker, keep_state: bool) -> Delivery | None:
     """The next batch; None at the end of the epoch. A batch that fails is one that did not come."""
-    before = native.state() if maker.may_fail else None
     batch = native.next()
     if batch is None:
         return None
@@ -34,8 +33,7 @@ def make_next(native: Any, maker: BatchMaker, keep_state: bool) -> Delivery | No
     try:
         values = maker.make(batch)
     except BaseException:
-        if before is not None:
-            native.load_state(before)
+        native.load_state(native.state_before(batch))
         raise
     return Delivery(values, batch.epoch, batch.position, state)
 

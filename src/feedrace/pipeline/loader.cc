@@ -76,6 +76,9 @@ class Loader::Impl {
   void set_epoch(std::uint64_t epoch);
   std::string state() const;
   std::string state_after(const Batch& batch) const;
+  std::string state_before(const Batch& batch) const {
+    return state_text(batch.epoch, batch.position, batch.epoch_bad_samples - batch.bad_samples);
+  }
   std::vector<std::string> load_state(std::string_view text, bool accept_changed_data);
   Stats stats() const;
   std::string trace(std::uint64_t sample, std::uint64_t pass) const;
@@ -88,7 +91,8 @@ class Loader::Impl {
   void check_ranks(const std::string& occasion, const ranks::RankFacts& facts) const;
   void check_position();
   void begin_at(std::uint64_t epoch, std::uint64_t position);
-  std::string state_text(std::uint64_t epoch, std::uint64_t position) const;
+  std::string state_text(std::uint64_t epoch, std::uint64_t position,
+                         std::uint64_t bad_samples) const;
   void start();
   void stop() noexcept;
   void place_images(Batch& batch, BatchSlot& slot) const;
@@ -96,6 +100,7 @@ class Loader::Impl {
   Batch deliver(const std::shared_ptr<pipeline::PendingBatch>& pending);
   void check_bad_samples(pipeline::PendingBatch& pending);
   [[noreturn]] void fail(ErrorCode code, const std::string& message);
+  [[noreturn]] static void throw_cancelled();
   [[noreturn]] void throw_timeout();
   [[noreturn]] void throw_starved();
 
@@ -260,22 +265,25 @@ void Loader::Impl::set_epoch(std::uint64_t epoch) {
   if (!stands_there) begin_at(epoch, 0);
 }
 
-std::string Loader::Impl::state_text(std::uint64_t epoch, std::uint64_t position) const {
+std::string Loader::Impl::state_text(std::uint64_t epoch, std::uint64_t position,
+                                     std::uint64_t bad_samples) const {
   order::State state = pipeline::state_at(base_state_, *order_, epoch, position);
-  if (state.epoch == epoch) state.bad_samples = bad_in_epoch_;
+  if (state.epoch == epoch) state.bad_samples = bad_samples;
   return to_json(state);
 }
 
 std::string Loader::Impl::state() const {
-  return state_text(epoch_, taken_ == 0 ? epoch_order_->position_of(0)
-                                        : epoch_order_->position_behind(taken_ - 1));
+  const std::uint64_t position =
+      taken_ == 0 ? epoch_order_->position_of(0) : epoch_order_->position_behind(taken_ - 1);
+  return state_text(epoch_, position, bad_in_epoch_);
 }
 
 std::string Loader::Impl::state_after(const Batch& batch) const {
   const std::uint64_t left = order_->epoch_samples() - batch.position;
   const bool is_last = order::make_split(sizing_.split, left).steps <= 1;
-  return state_text(batch.epoch, is_last ? order_->epoch_samples()
-                                         : batch.position + sizing_.split.global_batch());
+  const std::uint64_t position =
+      is_last ? order_->epoch_samples() : batch.position + sizing_.split.global_batch();
+  return state_text(batch.epoch, position, batch.epoch_bad_samples);
 }
 
 std::vector<std::string> Loader::Impl::load_state(std::string_view text, bool accept_changed_data) {
@@ -326,6 +334,10 @@ void Loader::Impl::fail(ErrorCode code, const std::string& message) {
   std::rethrow_exception(failed_);
 }
 
+void Loader::Impl::throw_cancelled() {
+  throw Error(ErrorCode::kCancelled, "the loader was cancelled, for good; make a new one to go on");
+}
+
 void Loader::Impl::throw_timeout() {
   throw Error(ErrorCode::kIo,
               fmt::format("next(): no batch within {} s: {}; look at the device or mount, or raise "
@@ -364,7 +376,7 @@ std::shared_ptr<pipeline::PendingBatch> Loader::Impl::take() {
           stop();
           throw;
         }
-        throw Error(ErrorCode::kCancelled, "the loader was cancelled");
+        throw_cancelled();
       case pipeline::Assembly::TakeStatus::kTimedOut:
         if (run_->is_starved() && Clock::now() - start >= kHeldBatchGrace) throw_starved();
         if (!endless && Clock::now() >= end) throw_timeout();
@@ -426,6 +438,8 @@ Batch Loader::Impl::deliver(const std::shared_ptr<pipeline::PendingBatch>& pendi
   batch.epoch = pending->order->epoch();
   batch.step = pending->order->step_of(pending->number);
   batch.position = pending->order->position_of(pending->number);
+  batch.bad_samples = pending->bad_samples.size();
+  batch.epoch_bad_samples = bad_in_epoch_;
   place_images(batch, *slot);
   const auto count_of = [&](SampleFlag flag) {
     return static_cast<std::uint64_t>(std::count(batch.flags.begin(), batch.flags.end(), flag));
@@ -449,7 +463,7 @@ std::optional<Batch> Loader::Impl::next() {
   if (failed_) std::rethrow_exception(failed_);
   {
     std::lock_guard lock(run_mutex_);
-    if (cancelled_) throw Error(ErrorCode::kCancelled, "the loader was cancelled");
+    if (cancelled_) throw_cancelled();
   }
   const auto entered = Clock::now();
   if (left_) consumer_clock_.add_busy(pipeline::nanoseconds_since(*left_));
@@ -512,6 +526,7 @@ void Loader::set_epoch(std::uint64_t epoch) { impl_->set_epoch(epoch); }
 std::uint64_t Loader::epoch() const noexcept { return impl_->epoch(); }
 std::string Loader::state() const { return impl_->state(); }
 std::string Loader::state_after(const Batch& batch) const { return impl_->state_after(batch); }
+std::string Loader::state_before(const Batch& batch) const { return impl_->state_before(batch); }
 std::vector<std::string> Loader::load_state(std::string_view state, bool accept_changed_data) {
   return impl_->load_state(state, accept_changed_data);
 }

@@ -139,10 +139,11 @@ TEST(Resume, SeveralTimesInOneEpochAndWhileBatchesAreReadAhead) {
   EXPECT_EQ(places, expected);
 }
 
-TEST(Resume, StateAfterABatchDoesNotCountLaterOnes) {
+TEST(Resume, StatesAroundABatchDoNotCountLaterOnes) {
   const testing::TempDir dir;
   LoaderOptions options = small_options(write_folder(dir, 24));
   Loader loader(options);
+  const std::string begin = loader.state();
   const auto first = loader.next();
   const std::string after_first = loader.state();
   const auto second = loader.next();
@@ -151,6 +152,8 @@ TEST(Resume, StateAfterABatchDoesNotCountLaterOnes) {
   EXPECT_EQ(loader.state_after(*third), loader.state());
   EXPECT_THAT(loader.state(), HasSubstr("\"epoch\":1"));  // Three batches were the epoch.
   EXPECT_NE(loader.state_after(*second), loader.state());
+  EXPECT_EQ(loader.state_before(*first), begin);
+  EXPECT_EQ(loader.state_before(*second), after_first);
 }
 
 TEST(Resume, KeepsThePositionWhenItsEpochIsSet) {
@@ -502,6 +505,31 @@ TEST(Resume, CountsTheBudgetOfAnEpochAcrossAStop) {
   Loader next(options);
   next.load_state(stopped.state());
   EXPECT_THROW(next.next(), Error);
+}
+
+TEST(Resume, CountsABatchThatIsTakenTwiceOnce) {
+  const testing::TempDir dir;
+  const std::string folder = write_folder(dir, 20);
+  for (const int bad : {0, 3, 6, 9}) {
+    dir.write("folder/c0/" + test_key(bad) + ".jpg", "no picture");
+  }
+  LoaderOptions options = small_options(folder);
+  options.shuffle = Shuffle::kNone;
+  options.on_error = OnError::kZero;
+  options.batch_size = 2;
+  options.error_budget = 4;
+  Loader loader(options);
+  const auto first = loader.next();
+  const std::string behind = loader.state();
+  const auto second = loader.next();
+  EXPECT_EQ(second->bad_samples, 2U);
+  EXPECT_EQ(second->epoch_bad_samples, 4U);
+  EXPECT_EQ(loader.state_after(*first), behind);
+  EXPECT_EQ(loader.state_before(*second), behind);
+  for (int i = 0; i < 3; ++i) {
+    loader.load_state(loader.state_before(*second));
+    EXPECT_EQ(loader.next()->epoch_bad_samples, 4U);
+  }
 }
 
 TEST(Resume, NamesWhatDiffers) {

@@ -318,21 +318,20 @@ std::uint64_t checked_sample(const Loader& loader, std::uint64_t sample) {
 }
 
 /// Ctrl-C that came with the batch would be raised before anybody has it: then it did not come.
-void go_back_if_interrupted(Loader& native, const std::string& before) {
+void go_back_if_interrupted(Loader& native, const Batch& batch) {
   try {
     check_signals();
   } catch (const nb::python_error&) {
-    native.load_state(before);
+    native.load_state(native.state_before(batch));
     throw;
   }
 }
 
 nb::object next_of(PyLoader& loader) {
   std::shared_ptr<Batch> made = loader.move([](Loader& native) -> std::shared_ptr<Batch> {
-    const std::string before = native.state();
     std::optional<Batch> batch = native.next();
     if (!batch) return nullptr;
-    go_back_if_interrupted(native, before);
+    go_back_if_interrupted(native, *batch);
     return std::make_shared<Batch>(*std::move(batch));
   });
   return made ? nb::cast(PyBatch{std::move(made), loader.weak()}) : nb::none();
@@ -421,6 +420,12 @@ void bind_moves(nb::class_<PyLoader>& loader) {
             return self.look([&](Loader& native) { return native.state_after(*batch.batch); });
           },
           nb::arg("batch"), "The state right behind a batch of this loader.")
+      .def(
+          "state_before",
+          [](const PyLoader& self, const PyBatch& batch) {
+            return self.look([&](Loader& native) { return native.state_before(*batch.batch); });
+          },
+          nb::arg("batch"), "The state right before a batch of this loader.")
       .def(
           "cancel", [](PyLoader& self) { self->cancel(); },
           "Ends a next() that waits, for good; from any thread.");
