@@ -1,12 +1,12 @@
-# feedrace_layer(NAME [USES layer...] [LINKS target...] [TEST_LINKS target...]) declares one folder of
-# src/feedrace.
+# feedrace_layer(NAME [NO_TESTS] [USES layer...] [LINKS target...] [TEST_LINKS target...]) declares one
+# folder of src/feedrace.
 #
 # The folder's *.cc become the library feedrace_NAME; *_test.cc become feedrace_NAME_test (run by
 # ctest), *_bench.cc feedrace_NAME_bench, and each *_fuzz.cc a program of its own. Sources are found
 # by GLOB on purpose: a list kept by hand is how tests get lost. A layer links only the layers that
 # it names, so an include that the architecture forbids does not link either.
 function(feedrace_layer name)
-  cmake_parse_arguments(PARSE_ARGV 1 layer "" "" "USES;LINKS;TEST_LINKS")
+  cmake_parse_arguments(PARSE_ARGV 1 layer "NO_TESTS" "" "USES;LINKS;TEST_LINKS")
   set(folder ${CMAKE_CURRENT_SOURCE_DIR}/${name})
   file(GLOB sources CONFIGURE_DEPENDS ${folder}/*.cc)
   file(GLOB tests CONFIGURE_DEPENDS ${folder}/*_test.cc)
@@ -32,7 +32,7 @@ function(feedrace_layer name)
   target_link_libraries(${target} PUBLIC ${used} PRIVATE ${layer_LINKS} feedrace_flags)
   set_property(GLOBAL APPEND PROPERTY FEEDRACE_LAYERS ${target})
 
-  if(FEEDRACE_TESTS AND tests)
+  if(FEEDRACE_TESTS AND tests AND NOT layer_NO_TESTS)
     add_executable(${target}_test ${tests})
     target_link_libraries(
       ${target}_test

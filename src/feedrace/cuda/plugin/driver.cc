@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "feedrace/cuda/plugin/driver.h"
+
+#include <fmt/format.h>
+
+namespace feedrace::cuda_plugin {
+namespace {
+
+// Twice, so that cuda.h's names are those of the symbols.
+#define FEEDRACE_TEXT_OF(name) #name
+#define FEEDRACE_SYMBOL_OF(name) FEEDRACE_TEXT_OF(name)
+
+template <typename Call>
+void find(const Library& library, const char* name, Call& call, std::string& lacking) {
+  call = reinterpret_cast<Call>(library.symbol(name));
+  if (call == nullptr) lacking += (lacking.empty() ? "" : ", ") + std::string(name);
+}
+
+}  // namespace
+
+Driver::Driver(const std::vector<std::string>& folders) : library("libcuda.so.1", folders) {
+  if (!library) {
+    missing = fmt::format(
+        "libcuda.so.1 (the driver of NVIDIA) is not there: {}; install the driver, or give the "
+        "container the GPU (--gpus all)",
+        library.failure());
+    return;
+  }
+  std::string lacking;
+#define FEEDRACE_FIND(name) find(library, FEEDRACE_SYMBOL_OF(name), name, lacking);
+  FEEDRACE_DRIVER_CALLS(FEEDRACE_FIND)
+#undef FEEDRACE_FIND
+  if (!lacking.empty()) {
+    missing = fmt::format("{} lacks {}; install a driver for CUDA {}.{} or newer", library.path(),
+                          lacking, CUDA_VERSION / 1000, CUDA_VERSION % 1000 / 10);
+    return;
+  }
+  if (const CUresult result = cuInit(0); result != CUDA_SUCCESS) {
+    const char* text = nullptr;
+    const bool has_text = cuGetErrorString(result, &text) == CUDA_SUCCESS && text != nullptr;
+    missing = fmt::format(
+        "cuInit of {} gave {} ({}); check nvidia-smi and that /dev/nvidia* may be opened",
+        library.path(), static_cast<int>(result), has_text ? text : "an unknown error");
+    return;
+  }
+  cuDriverGetVersion(&version);
+}
+
+}  // namespace feedrace::cuda_plugin
