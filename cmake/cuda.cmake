@@ -112,7 +112,7 @@ target_link_libraries(
   feedrace_cuda_plugin
   PRIVATE fmt::fmt-header-only nlohmann_json::nlohmann_json feedrace_flags ${CMAKE_DL_LIBS}
 )
-install(TARGETS feedrace_cuda_plugin LIBRARY COMPONENT cuda)
+install(TARGETS feedrace_cuda_plugin LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT cuda)
 
 if(NOT FEEDRACE_TESTS)
   return()
