@@ -3,6 +3,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -17,6 +18,9 @@ CASES = REPOSITORY / "tests" / "cases"
 NOBODY = 65534
 # Far above what anything here takes: a guard against hangs, not a measurement.
 HANG_SECONDS = 120
+
+# Ctrl-C may be ignored here, as it is behind a shell's "&", and children would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # What launchers tell their processes: it would make each run here one rank of several.
 LAUNCHER_VARIABLES = (

@@ -16,6 +16,7 @@ import importlib.metadata  # noqa: E402
 import json  # noqa: E402
 import os  # noqa: E402
 import signal  # noqa: E402
+import sys  # noqa: E402
 import threading  # noqa: E402
 from collections import Counter  # noqa: E402
 
@@ -175,7 +176,7 @@ def main(library, files, shards=None):
     result = measure(batches, config)
     stop.set()
     result |= {
-        "version": f"{library} {importlib.metadata.version(library)}",
+        "version": f"{library} {version_of(library)}",
         "source": "files" if config.variant in files else "shards",
         "import_s": round(imported - T_START, 3),
         "peak_rss_mb": round(peak[0] / 2**20),
@@ -186,6 +187,14 @@ def main(library, files, shards=None):
         with contextlib.suppress(OSError):
             os.kill(pid, signal.SIGKILL)
     os._exit(0)
+
+
+def version_of(library):
+    """As installed; a package that is linked into the environment tells it itself."""
+    try:
+        return importlib.metadata.version(library)
+    except importlib.metadata.PackageNotFoundError:
+        return sys.modules[library].__version__
 
 
 def print_result(config, result):

@@ -187,7 +187,7 @@ struct Plan {
   /// How well the order mixes: 1 when a step draws from as many stretches of the stored order as a
   /// random one would, near 0 in the stored order; see `mixing_text`.
   double mixing = 0;
-  std::string mixing_text;  ///< "97 %: a step of 256 draws from 157 of 256 stretches, ...".
+  std::string mixing_text;  ///< "97 % of random: 256 samples in a row come from 157 of ...".
   std::string on_error;
   std::uint64_t batch_slot_bytes = 0;  ///< All slots of the plan.
   std::uint64_t read_buffer_bytes = 0;

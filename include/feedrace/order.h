@@ -43,7 +43,8 @@ struct Subset {
   std::optional<std::vector<std::uint64_t>> indices;
   /// Keys: these, in this order. Not together with `indices`.
   std::optional<std::vector<std::string>> keys;
-  /// Keys that match this pattern: `*` any characters, `?` one, `[a-z]` a set. Empty: all.
+  /// Keys that match this pattern, in their canonical form or as the data set has them (with the
+  /// suffix of a file): `*` any characters, also /, `?` one, `[a-z]` a set. Empty: all.
   std::string key_pattern;
   /// Keys that this is true of; called once a sample, from one thread.
   std::function<bool(std::string_view key)> key_filter;

@@ -61,8 +61,8 @@ class Batch {
   std::span<const std::uint64_t> indices;  ///< [N] Global sample number in the data set.
   std::span<const SampleFlag> flags;       ///< [N]
   std::uint64_t epoch = 0;
-  std::uint64_t step = 0;      ///< Number of this batch in its epoch, from 0.
-  std::uint64_t position = 0;  ///< In its epoch, of the first sample of all ranks' batches.
+  std::uint64_t step = 0;         ///< Number of this batch in its epoch, from 0.
+  std::uint64_t position = 0;     ///< In its epoch, of the first sample of all ranks' batches.
   std::uint64_t bad_samples = 0;  ///< Failures in this batch; a stand-in may have failed as well.
   std::uint64_t epoch_bad_samples = 0;  ///< Of this rank in the epoch, with this batch.
 

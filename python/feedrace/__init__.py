@@ -16,13 +16,14 @@ them.
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from feedrace import fn
 from feedrace._feedrace import recipe_names
 from feedrace._feedrace import version as __version__
 from feedrace.errors import Error
 from feedrace.loader import ImageLoader
+from feedrace.missing import missing_name
 from feedrace.outputs import Jagged
 
 # The functions, not the modules of the same names: these stand in the package from here on.
@@ -54,10 +55,17 @@ IMAGENET_STD = (0.229, 0.224, 0.225)
 _LAZY_MODULES = ("dali", "parity", "torch", "transforms")
 
 
-def __getattr__(name: str) -> Any:
-    if name in _LAZY_MODULES:
-        return importlib.import_module(f"feedrace.{name}")
-    raise AttributeError(f"module 'feedrace' has no attribute {name!r}")
+if TYPE_CHECKING:
+    from feedrace import dali as dali
+    from feedrace import parity as parity
+    from feedrace import torch as torch
+    from feedrace import transforms as transforms
+else:  # Not for type checkers, which would take every name for one that is there.
+
+    def __getattr__(name: str) -> Any:
+        if name in _LAZY_MODULES:
+            return importlib.import_module(f"feedrace.{name}")
+        raise missing_name("feedrace", name, __dir__(), "operators are in feedrace.fn")
 
 
 def __dir__() -> list[str]:

@@ -1,5 +1,7 @@
 """The C++ library of Feedrace, for the package around it."""
 
+from typing import Any
+
 from feedrace import Error as Error
 
 
@@ -77,6 +79,8 @@ class Loader:
         iopoll, io_fallback, on_error, error_budget, error_budget_share, quarantine_file, memory_limit
         (bytes), timeout (seconds), max_pixels. feedrace.ImageLoader explains them.
         """
+
+    def __del__(*args, **kwargs) -> Any: ...
 
     def next(self) -> object:
         """

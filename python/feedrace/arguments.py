@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from feedrace.errors import (
@@ -19,9 +19,11 @@ from feedrace.errors import (
     check_real,
     check_text,
     invalid,
+    plain,
     shown,
     unsupported,
 )
+from feedrace.sample_numbers import sample_numbers
 
 WHERE = "ImageLoader"
 _MAX_U64 = (1 << 64) - 1
@@ -83,19 +85,15 @@ def subset(name: str, value: object) -> dict[str, Any] | None:
     if value is None:
         return None
     where = f"{WHERE}: {name}"
-    if isinstance(value, range):
-        value = list(value)
-    items = as_tuple(value)
-    if items is not None:
-        kind = "keys" if items and isinstance(items[0], str) else "indices"
-        value = {kind: list(items)}
-    if not isinstance(value, dict):
-        fix = 'give a dict such as {"share": (0, 0.9)}, or a list of sample numbers or of keys'
-        raise invalid(WHERE, f"{name} is {shown(value)}", fix)
+    if not isinstance(value, Mapping):
+        if not isinstance(value, (list, tuple, range)) and not hasattr(value, "tolist"):
+            fix = 'give a dict such as {"share": (0, 0.9)}, or a list of sample numbers or of keys'
+            raise invalid(WHERE, f"{name} is {shown(value)}", fix)
+        value = {_kind_of(value): value}
     check_names(where, "member", value, _SUBSET_KEYS)
     checks: dict[str, Callable[[Any], Any]] = {
-        "indices": lambda v: [check_int(where, "indices", i, 0, _MAX_U64) for i in _list(v)],
-        "keys": lambda v: [check_text(where, "keys", key) for key in _list(v)],
+        "indices": lambda v: sample_numbers(where, "indices", v),
+        "keys": lambda v: [_key(where, "keys", key) for key in _list(v)],
         "key_pattern": lambda v: check_text(where, "key_pattern", v),
         "key_filter": lambda v: _callable(where, "key_filter", v),
         "key_filter_name": lambda v: check_text(where, "key_filter_name", v),
@@ -103,6 +101,27 @@ def subset(name: str, value: object) -> dict[str, Any] | None:
         "share_salt": lambda v: check_int(where, "share_salt", v, 0, _MAX_U64),
     }
     return {member: checks[member](given) for member, given in value.items()}
+
+
+def _kind_of(items: Any) -> str:
+    """Of a list that is a subset: the name of what is in it."""
+    if isinstance(items, (list, tuple)):
+        return "keys" if items and isinstance(items[0], str) else "indices"
+    dtype = getattr(items, "dtype", None)  # A range has none.
+    return "keys" if getattr(dtype, "kind", "") in ("U", "O") else "indices"
+
+
+def _key(where: str, name: str, value: object) -> str:
+    """A key of a sample, which may hold bytes that are not UTF-8 as `os.fsdecode` has them."""
+    key = plain(value)
+    if not isinstance(key, str):
+        raise invalid(where, f"{name} has {shown(value)}", "it must be a list of str")
+    try:
+        os.fsencode(key)
+    except UnicodeEncodeError:
+        fix = "give keys as loader.dataset.key(i) has them"
+        raise invalid(where, f"{name} has {shown(value)}", fix) from None
+    return key
 
 
 def sets(name: str, value: object) -> list[dict[str, Any]] | None:
@@ -116,7 +135,7 @@ def sets(name: str, value: object) -> list[dict[str, Any]] | None:
     checked = []
     for i, item in enumerate(items):
         where = f"{name}[{i}]"
-        if not isinstance(item, dict) or "sources" not in item:
+        if not isinstance(item, Mapping) or "sources" not in item:
             raise invalid(WHERE, f"{where} is {shown(item)}", fix)
         check_names(f"{WHERE}: {where}", "member", item, _SET_KEYS)
         made = {
@@ -135,7 +154,7 @@ def shared_cache(name: str, value: object) -> dict[str, Any] | None:
     """Memory that the processes of this machine share: its size, or a dict of `_CACHE_KEYS`."""
     if value is None:
         return None
-    given = value if isinstance(value, dict) else {"limit": value}
+    given = value if isinstance(value, Mapping) else {"limit": value}
     check_names(f"{WHERE}: {name}", "member", given, _CACHE_KEYS)
     if "limit" not in given:
         raise invalid(WHERE, f"{name} has no limit", 'give one, such as {"limit": "20GB"}')
@@ -148,16 +167,19 @@ def shared_cache(name: str, value: object) -> dict[str, Any] | None:
 
 def shuffle(name: str, value: object) -> str | None:
     """None: by the pipeline; True: "global"; False: "none"."""
-    if isinstance(value, bool):
-        return "global" if value else "none"
     choices = (None, True, False, "global", "window", "none")
-    chosen: str | None = check_choice(WHERE, name, value, choices)
-    return chosen
+    if isinstance(value, int) and not isinstance(value, bool) and value > 1:
+        fix = f"take True, which mixes all samples, or shuffle='window', shuffle_window={value}"
+        raise invalid(WHERE, f"{name} is {value}, as WebDataset counts its buffer", fix)
+    chosen = check_choice(WHERE, name, value, choices)
+    if isinstance(chosen, bool):
+        return "global" if chosen else "none"
+    return None if chosen is None else str(chosen)
 
 
 def device(name: str, value: object) -> str:
     """This version delivers to host memory."""
-    text = "cpu" if value is None else str(value)  # A torch.device says its name so.
+    text = "cpu" if value is None else str(plain(value))  # A torch.device says its name so.
     if text in ("cpu", "auto"):
         return "cpu"
     if re.match(r"(cuda|gpu|mixed)\b", text) or isinstance(value, int):
@@ -221,7 +243,12 @@ def _share(name: str, value: object) -> float:
 
 
 def _seconds(name: str, value: object) -> float:
-    return check_real(WHERE, name, value, 0, 1e9)
+    seconds = check_real(WHERE, name, value, 0, 1e9)
+    if seconds == 0:
+        # For ever to torch's DataLoader, at once to most of Python.
+        fix = "it must be above 0, or None to wait for ever"
+        raise invalid(WHERE, f"{name} is {shown(value)}", fix)
+    return seconds
 
 
 # Each argument by its name: how it is checked. The order is that of the signature.

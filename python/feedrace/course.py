@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import os
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from feedrace.batches import BatchMaker
 from feedrace.delivery import BatchesAhead, Delivery, DirectBatches
-from feedrace.errors import invalid
+from feedrace.errors import Error, invalid
 from feedrace.plan import Plan
 
 if TYPE_CHECKING:
@@ -49,11 +51,14 @@ class BatchIterator:
             self._loader._leave(self)
 
     def __del__(self) -> None:
-        self.close()
+        with suppress(Error):  # Dropped by a function of the loader's own, which ends with it.
+            self.close()
 
 
 class Course:
     """Where the loop stands. The native loader may be further, by what was made ahead of it.
+
+    Nothing but its loader holds it: the two are dropped, or collected, together.
 
     A new loop begins the next epoch, unless the loop before it came to its end, or a state or
     `set_epoch` said where to go on.
@@ -61,6 +66,7 @@ class Course:
 
     def __init__(self, native: Any, maker: BatchMaker, plan: Plan) -> None:
         self._native = native
+        self._pid = os.getpid()
         kind = BatchesAhead if maker.runs_ahead else DirectBatches
         self._batches: BatchesAhead | DirectBatches = kind(native, maker)
         self._taking = threading.Lock()
@@ -155,6 +161,11 @@ class Course:
 
     def stop(self) -> None:
         self._batches.stop()
+
+    def __del__(self) -> None:
+        """The native loader ends its threads by itself; the one that runs ahead does not."""
+        if os.getpid() == self._pid:
+            self._batches.stop()
 
     def leave_for_good(self) -> None:
         """Ends all threads, also where one waits for a batch; nothing can be asked for again."""

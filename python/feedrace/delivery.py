@@ -130,7 +130,8 @@ class _Worker:
 
     def end(self) -> None:
         self._orders.put(None)
-        self._thread.join()
+        if threading.current_thread() is not self._thread:  # A function may drop its own loader.
+            self._thread.join()
 
 
 def _run(orders: SimpleQueue[Callable[[], None] | None]) -> None:

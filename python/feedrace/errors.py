@@ -78,10 +78,22 @@ def check_names(where: str, kind: str, given: Iterable[object], known: Iterable[
             raise unknown(where, kind, name, names)
 
 
+def plain(value: object) -> object:
+    """A str of a subclass (NumPy's, an Enum's) as a str, a bool of NumPy as a bool; else itself."""
+    if isinstance(value, str):
+        return str.__str__(value)
+    if type(value).__module__ == "numpy" and type(value).__name__ in ("bool", "bool_"):
+        return bool(value)
+    return value
+
+
 def check_choice(where: str, name: str, value: object, choices: Sequence[Any]) -> Any:
-    # By type too: True must not slip through as a choice of 1.
-    if any(type(value) is type(choice) and value == choice for choice in choices):
-        return value
+    """The choice that `value` is."""
+    exact = plain(value)
+    for choice in choices:
+        # By type too: True must not slip through as a choice of 1.
+        if type(exact) is type(choice) and exact == choice:
+            return choice
     words = [choice for choice in choices if isinstance(choice, str)]
     meant = closest(value, words) if isinstance(value, str) else None
     hint = f"did you mean {meant!r}? It" if meant else "it"
@@ -90,10 +102,9 @@ def check_choice(where: str, name: str, value: object, choices: Sequence[Any]) -
 
 
 def check_bool(where: str, name: str, value: object) -> bool:
-    if isinstance(value, bool):
-        return value
-    if type(value).__module__ == "numpy" and type(value).__name__ in ("bool", "bool_"):
-        return bool(value)
+    exact = plain(value)
+    if isinstance(exact, bool):
+        return exact
     raise invalid(where, f"{name} is {shown(value)}", "it must be True or False")
 
 
@@ -103,11 +114,11 @@ def check_int(
     """A whole number in [low, high]; integers of numpy and torch are taken too."""
     span = f"from {low} to {high}" if high is not None else f"of at least {low}"
     allowed = f"it must be a whole number {span}{' ' if unit else ''}{unit}"
-    if isinstance(value, (bool, str)):
+    if isinstance(plain(value), (bool, str)):
         raise invalid(where, f"{name} is {shown(value)}", allowed)
     try:
         number = operator.index(value)  # type: ignore[arg-type]
-    except TypeError:
+    except Exception:  # Whatever a type that is no number raises.
         raise invalid(where, f"{name} is {shown(value)}", allowed) from None
     if number < low or (high is not None and number > high):
         raise invalid(where, f"{name} is {shown(value)}", allowed)
@@ -188,15 +199,25 @@ def check_numbers(
 
 
 def check_text(where: str, name: str, value: object) -> str:
-    if isinstance(value, str):
-        return value
-    raise invalid(where, f"{name} is {shown(value)}", "it must be a str")
+    exact = plain(value)
+    if not isinstance(exact, str):
+        raise invalid(where, f"{name} is {shown(value)}", "it must be a str")
+    try:
+        exact.encode()
+    except UnicodeEncodeError:
+        fix = "it must be text that UTF-8 can write"
+        raise invalid(where, f"{name} is {shown(value)}", fix) from None
+    return exact
 
 
 def check_path(where: str, name: str, value: object) -> str:
     """A path or address as text; bytes that are not UTF-8 are kept as the file system has them."""
     if isinstance(value, (str, bytes, os.PathLike)):
-        text = os.fsdecode(value)
+        try:
+            text = str.__str__(os.fsdecode(value))
+            os.fsencode(text)
+        except Exception:  # A __fspath__ that fails, or half of a pair of UTF-16.
+            text = ""
         if text and "\0" not in text:
             return text
     raise invalid(where, f"{name} is {shown(value)}", "it must be a path, as str or PathLike")
@@ -207,7 +228,7 @@ def as_tuple(value: object) -> tuple[Any, ...] | None:
     if isinstance(value, (list, tuple)):
         return tuple(value)
     to_list = getattr(value, "tolist", None)
-    if callable(to_list) and not isinstance(value, numbers.Number):
+    if callable(to_list) and not isinstance(value, (numbers.Number, type)):
         items = to_list()
         if isinstance(items, list):
             return tuple(items)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from os import PathLike
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from feedrace.errors import (
     as_tuple,
@@ -25,6 +25,7 @@ from feedrace.errors import (
 )
 from feedrace.function_operator import python_function
 from feedrace.graph import Kind, Node, at, take
+from feedrace.missing import missing_name
 from feedrace.operator_call import (
     Call,
     add_draw,
@@ -48,6 +49,7 @@ __all__ = [
     "normalize",
     "pad",
     "python_function",
+    "random_crop",
     "random_erasing",
     "random_resized_crop",
     "read",
@@ -60,6 +62,9 @@ Source = str | PathLike[str] | Sequence[str | PathLike[str]]
 Number = float | Node
 Size = int | tuple[int, int]
 Pair = tuple[float, float]
+Padding = int | tuple[int, ...]
+Fill = float | tuple[float, float, float]
+PadMode = Literal["constant", "edge", "reflect", "symmetric"]
 
 
 @operator
@@ -229,13 +234,32 @@ def crop(call: Call, image: Node, size: Size, *, x: Number = 0.5, y: Number = 0.
 
 
 @operator
-def pad(
+def random_crop(
     call: Call,
     image: Node,
-    padding: int | tuple[int, ...],
+    size: Size,
     *,
-    fill: float | tuple[float, float, float] = 0,
-    mode: Literal["constant", "edge", "reflect", "symmetric"] = "constant",
+    padding: Padding = 0,
+    fill: Fill = 0,
+    mode: PadMode = "constant",
+) -> Node:
+    """Cuts a window at a random place, each as likely, as torchvision's RandomCrop.
+
+    Args:
+        size: Of the window. A picture that is smaller, with its border, is a bad sample: put
+            `resize` before it, or give `padding`. There is no pad_if_needed.
+        padding, fill, mode: The border that is put around the picture first, as `pad` has it.
+    """
+    height, width = check_size(call.where, "size", size)
+    border = _border(call, padding, fill, mode)
+    if any(border[side] for side in ("left", "top", "right", "bottom")):
+        image = call.step(image, op="pad", **border)
+    return call.step(image, size=(height, width))
+
+
+@operator
+def pad(
+    call: Call, image: Node, padding: Padding, *, fill: Fill = 0, mode: PadMode = "constant"
 ) -> Node:
     """Puts a border around the picture.
 
@@ -245,6 +269,11 @@ def pad(
         fill: Level from 0 to 255 of the border, or one each for red, green, blue.
         mode: As torchvision's Pad; `fill` is for "constant".
     """
+    return call.step(image, **_border(call, padding, fill, mode))
+
+
+def _border(call: Call, padding: object, fill: object, mode: object) -> dict[str, Any]:
+    """What the step "pad" consists of."""
     sides = as_tuple(padding) or (padding,)
     if len(sides) not in (1, 2, 4):
         call.refuse(f"padding is {shown(padding)}", "give one number, two, or four")
@@ -255,15 +284,14 @@ def pad(
         call.refuse(f"fill is {shown(fill)}", "give one level from 0 to 255, or three")
     rgb = [check_real(call.where, "fill", level, 0, 255) for level in levels]
     modes = ("constant", "edge", "reflect", "symmetric")
-    return call.step(
-        image,
-        left=left,
-        top=top,
-        right=right,
-        bottom=bottom,
-        fill=tuple((rgb * 3)[:3]),
-        mode=check_choice(call.where, "mode", mode, modes),
-    )
+    return {
+        "left": left,
+        "top": top,
+        "right": right,
+        "bottom": bottom,
+        "fill": tuple((rgb * 3)[:3]),
+        "mode": check_choice(call.where, "mode", mode, modes),
+    }
 
 
 @operator
@@ -420,3 +448,11 @@ def uniform(call: Call, low: float = 0.0, high: float = 1.0) -> Node:
     return add_draw(
         call, draw="uniform", range=check_interval(call.where, "(low, high)", (low, high))
     )
+
+
+# Not for type checkers, which would take every name for one that is there.
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        fix = "python_function calls a function of yours, on pictures or on batches"
+        raise missing_name("feedrace.fn", name, __all__, fix)

@@ -42,7 +42,8 @@ def python_function(
 
     Returns:
         A node; with several outputs a tuple of them. What the function throws comes out of the
-        loop, as an Error that names the samples' places.
+        loop, as an Error that names the samples' places and has it as ``__cause__``; of a single
+        picture `on_error` decides, as of a sample that can't be read.
     """
     if not callable(function):
         call.refuse(f"function is {shown(function)}", "give a callable: function=my_function")

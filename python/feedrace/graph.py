@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NoReturn
 
 from feedrace.errors import invalid, shown
+from feedrace.missing import not_there
 
 # What a node stands for: the stored bytes of the picture; the picture, as levels; with parts of it
 # erased; normalised; the tensor of the batch; another field of the sample; a random number of the
@@ -62,8 +63,13 @@ class Node:
     is_taken: bool = False  # By a batch function, or, of a random number, by an operator.
     trace: Trace | None = None
 
+    @property
+    def words(self) -> str:
+        """What it is, as messages say it: "a decoded picture"."""
+        return _WORDS[self.kind]
+
     def __repr__(self) -> str:
-        return f"<{_WORDS[self.kind]} from {self.operator} at {self.place}>"
+        return f"<{self.words} from {self.operator} at {self.place}>"
 
     def _refuse(self, attempt: str) -> NoReturn:
         fix = "use an operator of feedrace.fn, such as fn.python_function, instead"
@@ -72,6 +78,13 @@ class Node:
             f"its result is {attempt}, but has no value while the pipeline is described",
             fix,
         )
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("_"):  # What Python itself looks for, as copying does.
+            raise AttributeError(f"'Node' object has no attribute {name!r}")
+        fix = "use an operator of feedrace.fn, such as fn.python_function, instead"
+        found = f"no attribute {name!r}, as it has no value while the pipeline is described"
+        raise not_there(f"{self!r}: {found}; {fix}")
 
     def __bool__(self) -> NoReturn:
         self._refuse("used as True or False")

@@ -11,13 +11,14 @@ from os import PathLike
 from types import TracebackType
 from typing import Any, Literal, NoReturn
 
-from feedrace import _feedrace, arguments
+from feedrace import _feedrace, arguments, ending
 from feedrace.batches import BatchMaker
+from feedrace.counterparts import unknown_argument
 from feedrace.course import MAX_EPOCH, BatchIterator, Course
 from feedrace.errors import check_bool, check_int, invalid, shown, unknown
 from feedrace.outputs import choose_output
 from feedrace.pipeline import Pipeline, PipelineFunction
-from feedrace.plan import DatasetView, Plan, Sampler
+from feedrace.plan import DatasetView, Plan, Sampler, instead_of_a_data_loader
 from feedrace.ranks import find_world
 
 __all__ = ["ImageLoader"]
@@ -53,7 +54,8 @@ class ImageLoader:
             or "fill" (repeats to a full batch). None: "drop" when shuffling, else "partial", on
             several ranks "pad".
         subset: A dict of "indices", "keys", "key_pattern", "share" ((0, 0.9) of the hashes of keys)
-            and "share_salt"; or a list of sample numbers or keys. None: all.
+            and "share_salt"; or a list of sample numbers or keys, a range, or an array of integers.
+            None: all.
         num_threads: Decode threads. None: the cores that this process may use.
         prefetch_factor: Batches being made or ready ahead of the loop.
         device: None, "cpu" or "auto": host memory. This version has no GPU part.
@@ -96,8 +98,8 @@ class ImageLoader:
         cache_dir: For indexes of shards in folders that can't be written.
         shared_cache: Memory in which the processes of this machine keep encoded samples together:
             "20GB", or a dict of "limit", "name" and "folder".
-        timeout: Seconds that the loop waits for a batch before an Error names what it waits for.
-            None: for ever.
+        timeout: Seconds, above 0, that the loop waits for a batch before an Error names what it
+            waits for. None: for ever.
         max_pixels: A larger picture is a bad sample.
         sqpoll, iopoll: Of io_uring: a kernel thread submits; completions are polled.
 
@@ -165,7 +167,8 @@ class ImageLoader:
             found = f"{1 + len(extra)} arguments without a name, but only the source has none"
             raise invalid(arguments.WHERE, found, fix)
         for name in others:
-            raise unknown(arguments.WHERE, "argument", name, arguments.ARGUMENTS)
+            raise unknown_argument(arguments.WHERE, name, arguments.ARGUMENTS)
+        ending.refuse_at_exit(arguments.WHERE)
         checked = arguments.check(given)
         self._transform = _pipeline_of(checked["transform"], checked["on_unknown"])
         if checked["orientation"] is not None:
@@ -179,8 +182,9 @@ class ImageLoader:
         self._maker = BatchMaker(self._native, self._transform, needed, checked["seed"], **form)
         self._course = Course(self._native, self._maker, self._plan)
         # Also at the interpreter's exit: a thread that then asks for its lock, to call a Python
-        # function or coming back from next(), would end the process.
-        self._finalizer = weakref.finalize(self, _leave, self._course, self._pid)
+        # function or coming back from next(), would end the process. Not by a reference that holds:
+        # a function that refers to this loader would keep it for ever.
+        self._finalizer = weakref.finalize(self, _leave, weakref.ref(self._course), self._pid)
         self._log_plan()
 
     def _needed_fields(self, wanted: tuple[str, ...]) -> tuple[str, ...]:
@@ -226,6 +230,11 @@ class ImageLoader:
     def __len__(self) -> int:
         """Batches of a whole epoch, the same on each rank."""
         return int(self._plan.steps)
+
+    def __getitem__(self, index: object) -> NoReturn:
+        """Refused: a `DataLoader` that is given a loader asks for single samples so."""
+        found = "it gives batches in a loop, and has no samples by number"
+        raise invalid("ImageLoader", found, instead_of_a_data_loader())
 
     def _take(self, iterator: BatchIterator) -> tuple[Any, ...] | None:
         """The next batch of an iterator; None at the epoch's end."""
@@ -328,7 +337,7 @@ class ImageLoader:
 
     @property
     def dataset(self) -> DatasetView:
-        """The samples, by number: `len`, `key`, `where`, `label`."""
+        """The samples that `subset` chose, by number: `len`, `sample_count`, `key`, `label`."""
         return DatasetView(self._living())
 
     @property
@@ -352,7 +361,7 @@ class ImageLoader:
 
     def trace(self, index: int, epoch: int = 0) -> list[dict[str, Any]]:
         """What is done to a sample in an epoch, step by step, with the numbers drawn for it."""
-        number = check_int("trace", "index", index, 0, len(self.dataset) - 1)
+        number = check_int("trace", "index", index, 0, self.dataset.sample_count - 1)
         found = self._living().trace(number, check_int("trace", "epoch", epoch, 0, MAX_EPOCH))
         return list(found)
 
@@ -410,8 +419,9 @@ class ImageLoader:
         return self._native
 
 
-def _leave(course: Course, pid: int) -> None:
-    if os.getpid() == pid:  # In a forked child there is nothing to end.
+def _leave(course_of: weakref.ref[Course], pid: int) -> None:
+    course = course_of()
+    if course is not None and os.getpid() == pid:  # In a forked child there is nothing to end.
         course.leave_for_good()
 
 

@@ -5,24 +5,36 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from functools import wraps
-from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar
+from functools import cache, wraps
+from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar, get_args, get_type_hints
 
+from feedrace.calls import check_call
 from feedrace.errors import (
     as_tuple,
     check_int,
     check_interval,
-    check_names,
     check_numbers,
     check_real,
     invalid,
-    listed,
     shown,
 )
-from feedrace.graph import Kind, Node, Trace, caller_place, check_owner, current_trace, take
+from feedrace.graph import Kind, Node, Trace, at, caller_place, check_owner, current_trace, take
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
+
+DRAW_FIX = (
+    "a random number is for x and y of fn.crop, horizontal and vertical of fn.flip, and apply"
+)
+# What to do about an input that is no picture.
+_FIXES: dict[Kind, str] = {
+    "encoded": "put fn.decode between them",
+    "field": "give it the decoded picture; a field goes to fn.python_function(..., batch=True), "
+    "or is returned as it is",
+    "draw": "give it the decoded picture; " + DRAW_FIX,
+    "batch": "put it before the batch function, or make it one: "
+    "fn.python_function(..., batch=True)",
+}
 
 
 class Call:
@@ -42,19 +54,23 @@ class Call:
         image: object,
         result: Kind = "image",
         takes: tuple[Kind, ...] = ("image",),
+        op: str = "",
         **members: Any,
     ) -> Node:
-        """The next link of the picture's chain: from one of the kinds `takes` to `result`."""
+        """The next link of the picture's chain: from one of the kinds `takes` to `result`.
+
+        Its step is called as the operator is, or `op`.
+        """
         source = self.picture(image, takes)
-        op = self.operator.removeprefix("fn.")
-        made = self.node(result, step={"op": op, **members}, source=source)
+        name = op or self.operator.removeprefix("fn.")
+        made = self.node(result, step={"op": name, **members}, source=source)
         source.used_by = made
         return made
 
     def picture(self, image: object, takes: tuple[Kind, ...]) -> Node:
         fix = f"put {self.operator} before it"
-        if isinstance(image, Node) and image.kind == "encoded":
-            fix = "put fn.decode between them"
+        if isinstance(image, Node) and image.kind in _FIXES:
+            fix = _FIXES[image.kind]
         elif isinstance(image, Node) and image.operator == self.operator:
             fix = "leave one of them out"
         return take(self.trace, self.where, image, takes, fix)
@@ -78,12 +94,10 @@ class Call:
 
 def operator(function: Callable[Concatenate[Call, _P], _R]) -> Callable[_P, _R]:
     """Makes a function an operator: usable in a pipeline only, with its arguments checked."""
-    signature = inspect.signature(function)
-    parameters = list(signature.parameters.values())[1:]
-    names = [p.name for p in parameters if p.kind is not p.VAR_POSITIONAL]
-    most = sum(p.kind is p.POSITIONAL_OR_KEYWORD for p in parameters)
-    takes_more = any(p.kind is p.VAR_POSITIONAL for p in parameters)
-    required = [p.name for p in parameters if p.default is p.empty and p.name in names]
+    whole = inspect.signature(function)
+    signature = whole.replace(parameters=list(whole.parameters.values())[1:])
+    # When first called, and not when imported: reading the types of all operators takes 10 ms.
+    plain = cache(lambda: _plain_arguments(function))
     its_name = f"fn.{function.__name__}"
 
     @wraps(function)
@@ -94,20 +108,34 @@ def operator(function: Callable[Concatenate[Call, _P], _R]) -> Callable[_P, _R]:
         if trace is None:
             fix = "call it inside a function with @feedrace.pipeline"
             raise invalid(where, "it is called outside of a pipeline", fix)
-        check_names(where, "argument", kwargs, names)
-        if len(args) > most and not takes_more:
-            found = f"{len(args)} arguments without a name, of {most} at most"
-            raise invalid(where, found, f"name the others, of {listed(names)}")
-        by_position = names[: len(args)] if not takes_more else []
-        for name in required:
-            if name not in kwargs and name not in by_position:
-                raise invalid(where, f"{name} is missing", f"it takes {listed(names)}")
-            if name in kwargs and name in by_position:
-                raise invalid(where, f"{name} is given twice", "give it once")
+        check_call(where, signature, args, kwargs)
+        for name, value in signature.bind(*args, **kwargs).arguments.items():
+            for part in _parts(value) if name in plain() else ():
+                if isinstance(part, Node):
+                    _refuse_node(where, name, part)
         return function(Call(its_name, trace, place), *args, **kwargs)
 
-    call.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    call.__signature__ = signature  # type: ignore[attr-defined]
     return call
+
+
+def _plain_arguments(function: Callable[..., Any]) -> set[str]:
+    """Arguments that are the same for all samples: those whose type has no node in it."""
+    hints = get_type_hints(function)
+    hints.pop("return")
+    return {name for name, hint in hints.items() if Node not in (hint, *get_args(hint))}
+
+
+def _parts(value: object) -> tuple[object, ...]:
+    """A value and, of a pair or a list, what is in it."""
+    return (value, *value) if isinstance(value, (list, tuple)) else (value,)
+
+
+def _refuse_node(where: str, name: str, node: Node) -> NoReturn:
+    fix = "give a plain value, the same for all samples"
+    if node.kind == "draw":
+        fix += f"; {DRAW_FIX}"
+    raise invalid(where, f"{name} is {node.words} from {at(node)}", fix)
 
 
 def add_draw(call: Call, **members: Any) -> Node:

@@ -4,12 +4,22 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 from feedrace import _feedrace
-from feedrace.errors import check_names, check_text, invalid, shown, unsupported
+from feedrace.calls import check_call, checked_methods
+from feedrace.errors import (
+    check_int,
+    check_names,
+    check_text,
+    invalid,
+    shown,
+    unknown,
+    unsupported,
+)
 from feedrace.graph import BatchCall, Compiled, caller_place, compile_trace, tracing
 
 if TYPE_CHECKING:
@@ -30,6 +40,7 @@ class BatchInfo(NamedTuple):
     indices: Any  # int64 [N], NumPy: global sample numbers.
 
 
+@checked_methods
 class Pipeline:
     """What happens to a sample from its bytes to the batch. Immutable; checked when made.
 
@@ -68,9 +79,24 @@ class Pipeline:
         self._description = _feedrace.describe(list(self._steps))
 
     @classmethod
-    def recipe(cls, name: str) -> Pipeline:
-        """The pipeline of a recipe, such as "imagenet-train"; see `feedrace.recipe_names()`."""
-        return cls(_feedrace.recipe(check_text("Pipeline.recipe", "name", name)))
+    def recipe(cls, name: str, *, size: int | None = None) -> Pipeline:
+        """The pipeline of a recipe, such as "imagenet-train"; see `feedrace.recipe_names()`.
+
+        Args:
+            size: Height and width of the pictures, from 1 to 65535 pixels; None: the recipe's. What
+                is resized before a centre crop grows and shrinks with it, as 256 is to 224.
+
+        Raises:
+            Error: There is no such recipe, or no such size; "read" has no pictures to size.
+        """
+        where = "Pipeline.recipe"
+        check_text(where, "name", name)
+        if name not in _feedrace.recipe_names():
+            raise unknown(where, "recipe", name, _feedrace.recipe_names())
+        made = cls(_feedrace.recipe(name))
+        if size is None:
+            return made
+        return cls(_resized(made, check_int(where, "size", size, 1, 65535, "pixels")))
 
     @property
     def steps(self) -> tuple[dict[str, Any], ...]:
@@ -156,6 +182,21 @@ class Pipeline:
     __hash__ = None  # type: ignore[assignment]
 
 
+def _resized(recipe: Pipeline, size_px: int) -> list[dict[str, Any]]:
+    """The steps of a recipe for another size of its pictures."""
+    before = recipe.describe()["size"]
+    if before is None:
+        fix = "leave size out, or take another recipe"
+        raise invalid("Pipeline.recipe", "size is given, but it reads without pictures", fix)
+    steps = list(recipe.steps)
+    for step in steps:
+        if "size" in step:
+            step["size"] = (size_px, size_px)
+        if "shorter" in step:
+            step["shorter"] = step["shorter"] * size_px // before[0]
+    return steps
+
+
 def _checked_steps(steps: object) -> tuple[dict[str, Any], ...]:
     fix = 'give dicts such as {"op": "decode", "orientation": "keep"}'
     if isinstance(steps, (str, bytes, Mapping)) or not isinstance(steps, Iterable):
@@ -218,6 +259,8 @@ class PipelineFunction:
     def _trace(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[Compiled, Any, dict[str, Any]]:
+        where = f"pipeline {self._function.__name__}"
+        check_call(where, inspect.signature(self._function), args, kwargs)
         with tracing(self._function.__name__) as trace:
             returned = self._function(*args, **kwargs)
         return compile_trace(trace, returned), trace.sources, trace.read_options

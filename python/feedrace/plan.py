@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from feedrace.errors import closest, listed
+from feedrace.errors import check_int, closest, invalid, listed
 
 if TYPE_CHECKING:
     from feedrace.loader import ImageLoader
@@ -16,7 +16,8 @@ class Plan:
     """What will happen, known before the first read. ``print(loader.plan)`` shows it to a person.
 
     Attributes are the members of its JSON: `steps`, `samples`, `epoch_samples`, `world_size`,
-    `backend`, `backend_reason`, `memory` (bytes), `warnings`, and more; see ``dir(plan)``.
+    `backend`, `backend_reason`, `memory` (bytes), `warnings`, and more; ``plan.to_dict()`` has all
+    of them, and the documentation's page on arguments a table.
     """
 
     def __init__(self, text: str, members: str) -> None:
@@ -47,12 +48,28 @@ class Plan:
 
 
 class DatasetView:
-    """The samples behind a loader, before any subset; by their global numbers."""
+    """The samples behind a loader: as many as `subset` chose, each by its number in the whole.
+
+    Numbers count all samples, chosen or not: they are what the field "index" has, and what `key`,
+    `where` and `label` take, from 0 to `sample_count` - 1.
+    """
 
     def __init__(self, native: Any) -> None:
         self._native = native
 
     def __len__(self) -> int:
+        """Samples that are chosen, of all ranks together: all of them without a `subset`."""
+        sets = json.loads(self._native.plan_json())["sets"]
+        return sum(int(chosen["selected"]) for chosen in sets)
+
+    def __getitem__(self, index: object) -> NoReturn:
+        """Refused: a `DataLoader` that is given this, or its loader, asks for single samples."""
+        found = "samples are not given one by one, but as batches, by the loader"
+        raise invalid("dataset", found, instead_of_a_data_loader())
+
+    @property
+    def sample_count(self) -> int:
+        """All samples, before any subset."""
         return int(self._native.sample_count)
 
     @property
@@ -77,12 +94,20 @@ class DatasetView:
         return int(self._native.label(self._checked(index)))
 
     def _checked(self, index: int) -> int:
-        from feedrace.errors import check_int
-
-        return check_int("dataset", "index", index, 0, len(self) - 1)
+        return check_int("dataset", "index", index, 0, self.sample_count - 1)
 
     def __repr__(self) -> str:
-        return f"<feedrace data set of {len(self)} samples>"
+        chosen, count = len(self), self.sample_count
+        of_all = "" if chosen == count else f" of {count}"
+        return f"<feedrace data set of {chosen}{of_all} samples>"
+
+
+def instead_of_a_data_loader() -> str:
+    """What to do instead of giving a loader, or its samples, to torch's `DataLoader`."""
+    return (
+        "loop over the loader itself: for images, labels in loader; where a DataLoader must be: "
+        "DataLoader(feedrace.torch.LoaderDataset(loader), batch_size=None)"
+    )
 
 
 class Sampler:

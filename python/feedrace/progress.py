@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol
 
-from feedrace.errors import check_choice, check_names, invalid, shown
+from feedrace.errors import check_choice, check_names, check_text, invalid, shown
 
 if TYPE_CHECKING:
     from feedrace.loader import ImageLoader
@@ -47,8 +47,11 @@ def progress(
     """
     where = "fr.progress"
     check_names(where, "argument", others, ("loader", "description", "style"))
-    if not hasattr(loader, "batch_size") or not hasattr(loader, "__len__"):
-        raise invalid(where, f"it got {shown(loader)}", "give it an ImageLoader")
+    if not all(hasattr(loader, name) for name in ("batch_size", "epoch", "__len__")):
+        fix = "give it an ImageLoader, without a DataLoader around it"
+        raise invalid(where, f"it got {shown(loader)}", fix)
+    if description is not None:
+        check_text(where, "description", description)
     chosen = check_choice(where, "style", style, ("auto", "tqdm", "rich", "plain", "none"))
     if chosen == "auto":
         chosen = _installed_style()

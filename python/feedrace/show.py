@@ -4,11 +4,21 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from feedrace.errors import check_int, check_names, check_path, error, invalid, shown
+from feedrace.errors import (
+    as_tuple,
+    check_int,
+    check_names,
+    check_path,
+    check_text,
+    error,
+    invalid,
+    shown,
+)
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -28,7 +38,7 @@ def show(
     batch: Any,
     classes: Sequence[str] | None = None,
     path: str | PathLike[str] | None = None,
-    *,
+    *extra: NoReturn,
     loader: ImageLoader | None = None,
     limit: int = 64,
     **others: NoReturn,
@@ -37,7 +47,8 @@ def show(
 
     Args:
         batch: What the loop got: (images, labels, ...), or images alone; of torch, NumPy or JAX,
-            [N, 3, H, W] or [N, H, W, 3], a list of [3, H, W] or [H, W, 3], or `Jagged`.
+            [N, 3, H, W] or [N, H, W, 3], a list of [3, H, W] or [H, W, 3], or `Jagged`; uint8 or
+            finite floats.
         classes: Names by label. None: those of `loader`, else the numbers.
         path: Where to write it as well; the ending says in which format.
         loader: The batch's loader, whose normalisation is undone. Without it, floats that do not
@@ -45,36 +56,64 @@ def show(
         limit: Pictures at most.
 
     Raises:
-        Error: There are no pictures in it, or Pillow is not installed ("unsupported").
+        Error: There are no pictures in it, its labels are no whole numbers, it can't be written
+            ("io"), or Pillow is not installed ("unsupported").
     """
     check_names(_WHERE, "argument", others, ("batch", "classes", "path", "loader", "limit"))
+    if extra:
+        found = f"{3 + len(extra)} arguments without a name"
+        raise invalid(_WHERE, found, "name those behind batch, classes and path: loader=loader")
     try:
         from PIL import Image
     except ImportError:
         found = f"{_WHERE}: it draws with Pillow, which is not installed; pip install pillow"
         raise error("unsupported", found) from None
 
+    names = _names(classes, loader)
+    target = None if path is None else check_path(_WHERE, "path", path)
+    most = check_int(_WHERE, "limit", limit, 1)
     images, labels = _parts(batch, loader)
-    count = min(len(images), check_int(_WHERE, "limit", limit, 1))
-    names = classes if classes is not None else (loader.classes if loader is not None else ())
+    count = min(len(images), most)
     scale = _normalization(loader)
     tiles = [Image.fromarray(_levels(images[i], scale)) for i in range(count)]
     captions = [_caption(labels, names, i) for i in range(count)]
     sheet = _sheet(tiles, captions)
-    if path is not None:
-        sheet.save(check_path(_WHERE, "path", path))
+    if target is not None:
+        _write(sheet, target)
     return sheet
+
+
+def _names(classes: Any, loader: Any) -> Sequence[str]:
+    """Names by label, as far as they are known."""
+    if loader is not None and not (hasattr(loader, "fields") and hasattr(loader, "transform")):
+        found = f"loader is {shown(loader)}"
+        raise invalid(_WHERE, found, "give the ImageLoader that the batch came from, or none")
+    if classes is None:
+        return () if loader is None else loader.classes
+    names = as_tuple(classes)
+    if names is None:
+        raise invalid(_WHERE, f"classes is {shown(classes)}", "give a list of names, by label")
+    return [check_text(_WHERE, f"classes[{i}]", name) for i, name in enumerate(names)]
 
 
 def _parts(batch: Any, loader: Any) -> tuple[Any, Any]:
     """Images and labels of a batch, by the loader's fields, else by place."""
-    if not isinstance(batch, tuple):
-        images, labels = batch, None
-    else:
+    # A DataLoader makes lists of tuples; a list of pictures has 3 dimensions in each.
+    is_tuple = isinstance(batch, tuple) or (
+        isinstance(batch, list) and len(batch) > 0 and getattr(batch[0], "ndim", 4) != 3
+    )
+    if is_tuple:
         fields = getattr(loader, "fields", ("image", "label"))
-        members = dict(zip(fields, batch, strict=False))
-        images, labels = members.get("image", batch[0] if batch else None), members.get("label")
-    if not hasattr(images, "__len__") or not len(images) or not hasattr(images[0], "shape"):
+        members: dict[str, Any] = dict(zip(fields, batch, strict=False))
+        images: Any = members.get("image", batch[0] if batch else None)
+        labels = members.get("label")
+    else:
+        images, labels = batch, None
+    try:
+        is_some = len(images) > 0 and hasattr(images[0], "shape")
+    except Exception:  # Whatever an object throws that only looks like a list.
+        is_some = False
+    if not is_some:
         fix = "give it what the loop got, with images in it"
         raise invalid(_WHERE, f"the batch is {shown(batch)}", fix)
     return images, labels
@@ -94,17 +133,24 @@ def _levels(image: Any, scale: tuple[Any, Any] | None) -> Any:
 
     from feedrace import IMAGENET_MEAN, IMAGENET_STD
 
-    if hasattr(image, "detach"):
-        image = image.detach().cpu()
-    array = np.asarray(image)
-    if array.ndim != 3 or 3 not in (array.shape[0], array.shape[2]):
+    array = _array(image)
+    if array.ndim != 3 or 3 not in (array.shape[0], array.shape[2]) or array.size == 0:
         found = f"a picture has shape {tuple(array.shape)}"
         raise invalid(_WHERE, found, "it must be [3, H, W] or [H, W, 3]")
     if array.shape[2] != 3:
         array = array.transpose(1, 2, 0)
     if array.dtype == np.uint8:
         return np.ascontiguousarray(array)
-    values = array.astype(np.float32)
+    # By name: NumPy counts bfloat16 among the types that it does not know.
+    if "float" not in array.dtype.name:
+        found = f"a picture is of {array.dtype.name}"
+        raise invalid(_WHERE, found, "give uint8 (levels 0 to 255) or floats")
+    with np.errstate(over="ignore"):  # What float32 can't hold is found to be infinite below.
+        values = array.astype(np.float32)
+    if not np.isfinite(values).all():
+        count = values.size - np.count_nonzero(np.isfinite(values))
+        found = f"a picture has {count} of {values.size} values that are NaN or infinite"
+        raise invalid(_WHERE, found, "look at what made them; batches of the loader have none")
     if scale is None and (values.min() < 0 or values.max() > 1):
         scale = (IMAGENET_MEAN, IMAGENET_STD)
     if scale is not None:
@@ -112,11 +158,47 @@ def _levels(image: Any, scale: tuple[Any, Any] | None) -> Any:
     return (values.clip(0, 1) * 255 + 0.5).astype(np.uint8)
 
 
+def _array(image: Any) -> Any:
+    """A picture as an array of NumPy, with the elements that it has."""
+    import numpy as np
+
+    try:
+        if hasattr(image, "detach"):
+            image = image.detach().cpu()
+            # NumPy has no bfloat16 that torch could hand over.
+            image = image.float() if image.is_floating_point() else image
+        return np.asarray(image)
+    except Exception as e:  # Whatever a foreign array throws that has no plain memory.
+        reason = " ".join(str(e).split())
+        fix = "give arrays of torch, NumPy or JAX"
+        raise invalid(_WHERE, f"a picture is {shown(image)} ({reason})", fix) from e
+
+
 def _caption(labels: Any, names: Sequence[str], place: int) -> str:
     if labels is None:
         return ""
-    number = int(labels[place])
+    fix = "labels must be whole numbers, one a picture; give the images alone to leave them out"
+    try:
+        label = labels[place]
+    except Exception as e:  # Whatever indexing throws of what is no list, or is too short.
+        raise invalid(_WHERE, f"picture {place} has no label in {shown(labels)}", fix) from e
+    try:
+        number = operator.index(label)
+    except Exception as e:
+        raise invalid(_WHERE, f"the label of picture {place} is {shown(label)}", fix) from e
     return str(names[number]) if 0 <= number < len(names) else str(number)
+
+
+def _write(sheet: Image, path: str) -> None:
+    try:
+        sheet.save(path)
+    except OSError as e:
+        reason = e.strerror or e
+        found = f"{_WHERE}: {path!r} can't be written ({reason}); give a path that can"
+        raise error("io", found) from e
+    except (ValueError, KeyError) as e:
+        reason = " ".join(str(e).split())
+        raise invalid(_WHERE, f"path is {path!r} ({reason})", "let it end with .png or .jpg") from e
 
 
 def _sheet(tiles: list[Image], captions: list[str]) -> Image:

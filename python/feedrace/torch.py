@@ -12,14 +12,29 @@ Most trainers take an `ImageLoader` as it is. Where a `DataLoader` or torchdata'
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 import torch.utils.data
+from torch.utils.data._utils.collate import default_collate_fn_map
 
 from feedrace.errors import invalid, shown
 from feedrace.loader import ImageLoader
 
 __all__ = ["LoaderDataset"]
+
+
+class _WholeBatch(tuple[Any, ...]):
+    """A batch as the data set hands it on. A type of its own, so that torch's collate knows it."""
+
+
+def _refuse_to_collate(batch: object, *, collate_fn_map: object = None) -> NoReturn:
+    found = "the DataLoader puts batches of the loader together into batches of its own"
+    raise invalid("LoaderDataset", found, "take DataLoader(..., batch_size=None, num_workers=0)")
+
+
+# A data set is not told how it is batched, but torch asks this table before it batches anything.
+# The entry is of a type that nobody else has.
+default_collate_fn_map[_WholeBatch] = _refuse_to_collate
 
 
 class LoaderDataset(torch.utils.data.IterableDataset[tuple[Any, ...]]):
@@ -32,7 +47,8 @@ class LoaderDataset(torch.utils.data.IterableDataset[tuple[Any, ...]]):
         loader: The loader; its batches and its state are the data set's.
 
     Raises:
-        Error: `loader` is none, or a worker process asks for batches.
+        Error: `loader` is none, a worker process asks for batches, or a `DataLoader` with another
+            `batch_size` than None (and no `collate_fn` of its own) would batch them once more.
     """
 
     def __init__(self, loader: ImageLoader) -> None:
@@ -46,7 +62,7 @@ class LoaderDataset(torch.utils.data.IterableDataset[tuple[Any, ...]]):
         if torch.utils.data.get_worker_info() is not None:
             fix = "take DataLoader(..., batch_size=None, num_workers=0); num_threads sets threads"
             raise invalid("LoaderDataset", "it is used in a worker process of a DataLoader", fix)
-        return iter(self.loader)
+        return map(_WholeBatch, iter(self.loader))
 
     def __len__(self) -> int:
         return len(self.loader)

@@ -34,3 +34,28 @@ def shard(tmp_path_factory):
     """A tar of 6 samples with the fields of `fields_of`."""
     path = tmp_path_factory.mktemp("shard") / "000.tar"
     return write_shard(path, {f"{i:04}": fields_of(i) for i in range(6)})
+
+
+@pytest.fixture(scope="session")
+def dali_folder(tmp_path_factory):
+    """The 13 pictures of `dali_sets`, in 3 class folders."""
+    from dali_sets import write_folder
+
+    return write_folder(tmp_path_factory.mktemp("dali") / "pictures")
+
+
+@pytest.fixture(scope="session")
+def dali_shard(tmp_path_factory, dali_folder):
+    """The same samples as a shard."""
+    from dali_sets import write_shard
+
+    return write_shard(tmp_path_factory.mktemp("dali-shards"), dali_folder)
+
+
+@pytest.fixture(scope="session")
+def dali_pytorch():
+    """The module of iterators for torch."""
+    pytest.importorskip("torch", reason="torch is not installed")
+    from feedrace.dali.plugin import pytorch
+
+    return pytorch

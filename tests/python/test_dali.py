@@ -23,29 +23,9 @@ from dali_sets import (
     make,
     make_training,
     paths,
-    write_folder,
-    write_shard,
 )
 from feedrace import Error
 from feedrace.dali import Pipeline, pipeline_def
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return write_folder(tmp_path_factory.mktemp("dali") / "pictures")
-
-
-@pytest.fixture(scope="module")
-def shard(tmp_path_factory, folder):
-    return write_shard(tmp_path_factory.mktemp("dali-shards"), folder)
-
-
-@pytest.fixture(scope="module")
-def pytorch():
-    pytest.importorskip("torch", reason="torch is not installed")
-    from feedrace.dali.plugin import pytorch
-
-    return pytorch
 
 
 class Wrapper:
@@ -59,15 +39,17 @@ class Wrapper:
             yield batch[0]["data"], batch[0]["label"]
 
 
-def test_the_articles_script_trains_with_only_its_imports_changed(folder, pytorch, caplog):
+def test_the_articles_script_trains_with_only_its_imports_changed(
+    dali_folder, dali_pytorch, caplog
+):
     import torch
 
-    pipe = make_training(folder, prefetch_queue_depth=3)
+    pipe = make_training(dali_folder, prefetch_queue_depth=3)
     with caplog.at_level(logging.WARNING, logger="feedrace"):
         pipe.enable_gds()
     assert "enable_gds() has no effect" in caplog.text
 
-    loader = Wrapper(pytorch.DALIGenericIterator(pipe, ["data", "label"], size=COUNT))
+    loader = Wrapper(dali_pytorch.DALIGenericIterator(pipe, ["data", "label"], size=COUNT))
     orders = []
     for _ in range(3):
         seen = []
@@ -84,10 +66,10 @@ def test_the_articles_script_trains_with_only_its_imports_changed(folder, pytorc
     assert len(set(orders)) == 3
 
 
-def test_it_gives_the_pixels_of_the_recipe(folder):
-    pipe = make_training(folder, seed=7)
+def test_it_gives_the_pixels_of_the_recipe(dali_folder):
+    pipe = make_training(dali_folder, seed=7)
     recipe = fr.ImageLoader(
-        str(folder),
+        str(dali_folder),
         batch_size=BATCH,
         transform="imagenet-train",
         seed=7,
@@ -103,11 +85,11 @@ def test_it_gives_the_pixels_of_the_recipe(folder):
     assert steps == 4
 
 
-def test_spellings_of_dali_2(shard, pytorch):
+def test_spellings_of_dali_2(dali_shard, dali_pytorch):
     @pipeline_def(batch_size=BATCH, num_threads=2, device_id=None, exec_dynamic=True)
     def described(side):
         encoded, label = fn.readers.webdataset(
-            paths=[str(shard)],
+            paths=[str(dali_shard)],
             ext=["jpg;png", "bin"],
             dtypes=[types.UINT8, types.INT32],
             random_shuffle=True,
@@ -126,11 +108,11 @@ def test_spellings_of_dali_2(shard, pytorch):
         )
         return images.gpu(), label.gpu()
 
-    iterator = pytorch.DALIGenericIterator(
+    iterator = dali_pytorch.DALIGenericIterator(
         described(30),
         ["data", "label"],
         reader_name="Reader",
-        last_batch_policy=pytorch.LastBatchPolicy.PARTIAL,
+        last_batch_policy=dali_pytorch.LastBatchPolicy.PARTIAL,
         auto_reset=True,
     )
     for _ in range(2):
@@ -143,11 +125,11 @@ def test_spellings_of_dali_2(shard, pytorch):
 @pytest.mark.parametrize(
     ("policy", "sizes"), [("FILL", [4, 4, 4, 4]), ("DROP", [4, 4, 4]), ("PARTIAL", [4, 4, 4, 1])]
 )
-def test_every_epoch_is_as_long_as_the_policy_says(folder, pytorch, policy, sizes, by):
-    iterator = pytorch.DALIGenericIterator(
-        make_training(folder, crop_size=16),
+def test_every_epoch_is_as_long_as_the_policy_says(dali_folder, dali_pytorch, policy, sizes, by):
+    iterator = dali_pytorch.DALIGenericIterator(
+        make_training(dali_folder, crop_size=16),
         ["data", "label"],
-        last_batch_policy=pytorch.LastBatchPolicy[policy],
+        last_batch_policy=dali_pytorch.LastBatchPolicy[policy],
         **({"reader_name": "Reader"} if by == "reader_name" else {"size": COUNT}),
     )
     assert len(iterator) == len(sizes)
@@ -158,21 +140,21 @@ def test_every_epoch_is_as_long_as_the_policy_says(folder, pytorch, policy, size
 @pytest.mark.parametrize(
     ("size", "sizes"), [(10, [4, 4, 2]), (14, [4, 4, 4, 2]), (17, [4] * 4 + [1])]
 )
-def test_a_size_of_ones_own_is_kept_and_said(folder, pytorch, caplog, size, sizes):
-    iterator = pytorch.DALIGenericIterator(
-        make_training(folder, crop_size=16),
+def test_a_size_of_ones_own_is_kept_and_said(dali_folder, dali_pytorch, caplog, size, sizes):
+    iterator = dali_pytorch.DALIGenericIterator(
+        make_training(dali_folder, crop_size=16),
         ["data", "label"],
         size=size,
-        last_batch_policy=pytorch.LastBatchPolicy.PARTIAL,
+        last_batch_policy=dali_pytorch.LastBatchPolicy.PARTIAL,
     )
     assert f"size is {size}, and an epoch of the pipeline has 13 samples" in caplog.text
     assert [len(batch[0]["label"]) for batch in iterator] == sizes
     assert [len(batch[0]["data"]) for batch in iterator] == sizes
 
 
-def test_an_epoch_ends_until_reset_and_goes_on_after_a_break(folder, pytorch, caplog):
-    pipe = make_training(folder, crop_size=16)
-    iterator = pytorch.DALIClassificationIterator(pipe, reader_name="Reader")
+def test_an_epoch_ends_until_reset_and_goes_on_after_a_break(dali_folder, dali_pytorch, caplog):
+    pipe = make_training(dali_folder, crop_size=16)
+    iterator = dali_pytorch.DALIClassificationIterator(pipe, reader_name="Reader")
     next(iterator)
     iterator.reset()
     assert "reset() after 1 of 4 batches" in caplog.text
@@ -183,19 +165,19 @@ def test_an_epoch_ends_until_reset_and_goes_on_after_a_break(folder, pytorch, ca
     assert sum(1 for _ in iterator) == 4
 
 
-def test_without_a_length_it_never_ends_and_says_so(folder, pytorch, caplog):
-    iterator = pytorch.DALIGenericIterator(make_training(folder, crop_size=8), ["a", "b"])
+def test_without_a_length_it_never_ends_and_says_so(dali_folder, dali_pytorch, caplog):
+    iterator = dali_pytorch.DALIGenericIterator(make_training(dali_folder, crop_size=8), ["a", "b"])
     assert "it never ends" in caplog.text
     assert [len(next(iterator)[0]["b"]) for _ in range(9)] == [4] * 9
     with pytest.raises(Error, match="it has no length; give reader_name, or size"):
         len(iterator)
 
 
-def test_shards_share_one_order_whatever_the_pipelines_seeds(folder, pytorch):
+def test_shards_share_one_order_whatever_the_pipelines_seeds(dali_folder, dali_pytorch):
     pipes = [
         pipeline_def(
             lambda rank=rank: fn.readers.file(
-                file_root=str(folder),
+                file_root=str(dali_folder),
                 random_shuffle=True,
                 shard_id=rank,
                 num_shards=2,
@@ -207,8 +189,8 @@ def test_shards_share_one_order_whatever_the_pipelines_seeds(folder, pytorch):
         )()
         for rank in range(2)
     ]
-    partial = pytorch.LastBatchPolicy.PARTIAL
-    iterator = pytorch.DALIGenericIterator(
+    partial = dali_pytorch.LastBatchPolicy.PARTIAL
+    iterator = dali_pytorch.DALIGenericIterator(
         pipes, ["label"], reader_name="Reader", last_batch_policy=partial
     )
     for _ in range(2):
@@ -228,14 +210,14 @@ def test_shards_share_one_order_whatever_the_pipelines_seeds(folder, pytorch):
     }
 
 
-def test_run_gives_lists_of_samples(folder):
-    pipe = make(lambda encoded, labels: (fn.decoders.image(encoded), labels), folder, 5)
+def test_run_gives_lists_of_samples(dali_folder):
+    pipe = make(lambda encoded, labels: (fn.decoders.image(encoded), labels), dali_folder, 5)
     images, labels = pipe.run()
     assert len(images) == 5
     assert images.dtype is types.UINT8
     assert images.layout() == "HWC"
-    assert images.shape() == [np.asarray(Image.open(p)).shape for p in paths(folder)[:5]]
-    assert np.array_equal(images.at(2), np.asarray(Image.open(paths(folder)[2])))
+    assert images.shape() == [np.asarray(Image.open(p)).shape for p in paths(dali_folder)[:5]]
+    assert np.array_equal(images.at(2), np.asarray(Image.open(paths(dali_folder)[2])))
     assert np.array_equal(np.asarray(images[2]), images.at(2))
     with pytest.raises(Error, match="samples have different shapes"):
         images.as_array()
@@ -250,22 +232,22 @@ def test_run_gives_lists_of_samples(folder):
     assert pipe.run()[1].as_array().ravel().tolist() == LABELS[:5]
 
 
-def test_pictures_of_different_sizes_are_no_tensor(folder, pytorch):
-    pipe = make(lambda encoded, labels: (fn.decoders.image(encoded), labels), folder, 5)
+def test_pictures_of_different_sizes_are_no_tensor(dali_folder, dali_pytorch):
+    pipe = make(lambda encoded, labels: (fn.decoders.image(encoded), labels), dali_folder, 5)
     with pytest.raises(Error, match="pictures of one batch differ in size; end the pipeline with"):
-        pytorch.DALIGenericIterator(pipe, ["data", "label"], reader_name="Reader")
+        dali_pytorch.DALIGenericIterator(pipe, ["data", "label"], reader_name="Reader")
 
 
-def test_by_hand_and_by_subclass(folder):
+def test_by_hand_and_by_subclass(dali_folder):
     pipe = Pipeline(batch_size=2, num_threads=1, device_id=None)
     with pipe:
-        encoded, labels = fn.readers.file(file_root=str(folder))
+        encoded, labels = fn.readers.file(file_root=str(dali_folder))
         pipe.set_outputs(fn.resize(fn.decoders.image(encoded), size=8), labels)
     assert [out.as_array().shape for out in pipe.run()] == [(2, 8, 8, 3), (2, 1)]
 
     class Older(Pipeline):
         def define_graph(self):
-            return fn.readers.file(file_root=str(folder))[1]
+            return fn.readers.file(file_root=str(dali_folder))[1]
 
     older = Older(2, 1, types.CPU_ONLY_DEVICE_ID, 5)
     older.build()
@@ -273,11 +255,11 @@ def test_by_hand_and_by_subclass(folder):
     assert older.run()[0].as_array().tolist() == [[0], [0]]
 
 
-def test_a_functions_own_arguments_come_before_the_pipelines(folder):
+def test_a_functions_own_arguments_come_before_the_pipelines(dali_folder):
     @pipeline_def(batch_size=2, seed=1)
     def described(seed):
         assert seed == 9
-        return fn.readers.file(file_root=str(folder))[1]
+        return fn.readers.file(file_root=str(dali_folder))[1]
 
     assert described(9, batch_size=3).batch_size == 3
     assert described(seed=9).seed == 1
@@ -293,11 +275,11 @@ def test_importing_it_imports_no_framework():
     assert done.stdout.strip() == "[]"
 
 
-def test_jax_gets_a_dict_of_arrays(folder):
+def test_jax_gets_a_dict_of_arrays(dali_folder):
     jax = pytest.importorskip("jax", reason="jax is not installed")
     from feedrace.dali.plugin.jax import DALIGenericIterator
 
-    pipe = make_training(folder, crop_size=16)
+    pipe = make_training(dali_folder, crop_size=16)
     iterator = DALIGenericIterator(pipe, ["data", "label"], reader_name="Reader")
     batches = list(iterator)
     assert len(batches) == len(iterator) == 4

@@ -4,7 +4,9 @@
 Runs where both are importable in one interpreter (pip install nvidia-dali-cuda130).
 """
 
+import inspect
 import json
+import operator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,7 +16,7 @@ import pytest
 import feedrace.dali
 import feedrace.dali.fn
 import feedrace.dali.types
-from dali_sets import BATCH, COUNT, LABELS, MEAN_255, STD_255, paths, write_folder, write_shard
+from dali_sets import BATCH, COUNT, LABELS, MEAN_255, STD_255, paths, write_shard
 
 pytest.importorskip("nvidia.dali", reason="DALI is not installed: pip install nvidia-dali-cuda130")
 pytest.importorskip("torch", reason="torch is not installed")
@@ -48,11 +50,6 @@ MEAN_LEVELS = 0.006 * 0.225 * 255
 # filter. Measured: 3 levels in the outermost row of these pictures, up to 16 in that of photos;
 # everywhere else 1.
 EDGE_LEVELS = 4
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return write_folder(tmp_path_factory.mktemp("dali-peer") / "pictures")
 
 
 def run(dali, reader, chain, batch_size=COUNT):
@@ -115,8 +112,8 @@ def describe(outputs):
 
 
 @pytest.mark.parametrize("chain", [training, fused, plain])
-def test_shapes_types_layouts_and_labels_are_dalis(folder, chain):
-    ours, theirs = side_by_side(of_files(file_root=str(folder)), chain)
+def test_shapes_types_layouts_and_labels_are_dalis(dali_folder, chain):
+    ours, theirs = side_by_side(of_files(file_root=str(dali_folder)), chain)
     assert describe(ours) == describe(theirs)
     assert np.array_equal(ours[1].as_array(), theirs[1].as_array())
     assert ours[1].as_array().ravel().tolist() == LABELS
@@ -135,18 +132,20 @@ def test_shapes_types_layouts_and_labels_are_dalis(folder, chain):
         {"size": 24, "mode": "not_smaller"},
     ],
 )
-def test_sizes_are_dalis_but_for_a_rounded_side(folder, size):
-    ours, theirs = side_by_side(of_files(file_root=str(folder)), lambda *a: resized(*a, **size))
+def test_sizes_are_dalis_but_for_a_rounded_side(dali_folder, size):
+    ours, theirs = side_by_side(
+        of_files(file_root=str(dali_folder)), lambda *a: resized(*a, **size)
+    )
     for mine, other in zip(ours[0].shape(), theirs[0].shape(), strict=True):
         # torchvision rounds the side that keeps the aspect down, DALI to nearest.
         assert all(0 <= b - a <= 1 for a, b in zip(mine, other, strict=True)), (mine, other)
         assert min(mine[:2]) == min(other[:2]) or max(mine[:2]) == max(other[:2])
 
 
-def test_batches_of_torch_are_dalis(folder):
+def test_batches_of_torch_are_dalis(dali_folder):
     def first(dali):
         pipe = dali.pipeline_def(batch_size=BATCH, num_threads=1, device_id=None)(
-            lambda: training(dali, *of_files(file_root=str(folder))(dali))
+            lambda: training(dali, *of_files(file_root=str(dali_folder))(dali))
         )()
         iterator = dali.pytorch.DALIGenericIterator(pipe, ["data", "label"], reader_name="Reader")
         batches = next(iterator)
@@ -156,11 +155,11 @@ def test_batches_of_torch_are_dalis(folder):
     assert first(OURS) == first(THEIRS)
 
 
-def epoch_sizes(dali, folder, epochs, pad=False, **given):
+def epoch_sizes(dali, dali_folder, epochs, pad=False, **given):
     policy = given.pop("policy", None)
     if policy is not None:
         given["last_batch_policy"] = dali.pytorch.LastBatchPolicy[policy]
-    reader = of_files(file_root=str(folder), random_shuffle=True, pad_last_batch=pad)
+    reader = of_files(file_root=str(dali_folder), random_shuffle=True, pad_last_batch=pad)
     pipe = dali.pipeline_def(batch_size=BATCH, num_threads=1, device_id=None)(
         lambda: reader(dali)[1]
     )()
@@ -184,25 +183,25 @@ def epoch_sizes(dali, folder, epochs, pad=False, **given):
         ({"size": COUNT}, 1),
     ],
 )
-def test_epochs_are_as_long_as_dalis(folder, given, epochs):
-    ours = epoch_sizes(OURS, folder, epochs, **given)
-    assert ours == epoch_sizes(THEIRS, folder, epochs, **given)
+def test_epochs_are_as_long_as_dalis(dali_folder, given, epochs):
+    ours = epoch_sizes(OURS, dali_folder, epochs, **given)
+    assert ours == epoch_sizes(THEIRS, dali_folder, epochs, **given)
 
 
-def test_a_filled_epoch_is_always_as_long_where_dalis_shrinks(folder):
+def test_a_filled_epoch_is_always_as_long_where_dalis_shrinks(dali_folder):
     given = {"reader_name": "Reader", "policy": "FILL"}
-    assert epoch_sizes(OURS, folder, 2, **given) == (4, [[4] * 4, [4] * 4])
-    assert epoch_sizes(THEIRS, folder, 2, **given) == (4, [[4] * 4, [4] * 3])
+    assert epoch_sizes(OURS, dali_folder, 2, **given) == (4, [[4] * 4, [4] * 4])
+    assert epoch_sizes(THEIRS, dali_folder, 2, **given) == (4, [[4] * 4, [4] * 3])
 
 
 @pytest.mark.parametrize(
     "given",
     [{}, {"pad_last_batch": True}, {"num_shards": 2, "shard_id": 1, "pad_last_batch": True}],
 )
-def test_what_the_reader_tells_is_what_dalis_does(folder, given):
+def test_what_the_reader_tells_is_what_dalis_does(dali_folder, given):
     def told(dali):
         pipe = dali.pipeline_def(batch_size=BATCH, num_threads=1, device_id=None)(
-            lambda: of_files(file_root=str(folder), **given)(dali)[1]
+            lambda: of_files(file_root=str(dali_folder), **given)(dali)[1]
         )()
         pipe.build()
         return pipe.epoch_size(), pipe.epoch_size("Reader"), pipe.reader_meta("Reader")
@@ -210,8 +209,8 @@ def test_what_the_reader_tells_is_what_dalis_does(folder, given):
     assert told(OURS) == told(THEIRS)
 
 
-def test_classes_are_numbered_as_dalis(folder, tmp_path):
-    picture = next(folder.rglob("*.jpg")).read_bytes()
+def test_classes_are_numbered_as_dalis(dali_folder, tmp_path):
+    picture = next(dali_folder.rglob("*.jpg")).read_bytes()
     for name in ("Z/1.jpg", "a/2.JPG", "a/10.jpeg", "a/x.txt", "b/empty", "c/1.jpg"):
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True)
@@ -224,14 +223,16 @@ def test_classes_are_numbered_as_dalis(folder, tmp_path):
     assert ours.as_array().ravel().tolist() == theirs.as_array().ravel().tolist() == [0, 1, 1, 3]
 
 
-def test_lists_give_dalis_labels(folder, tmp_path):
-    names = [str(path.relative_to(folder)) for path in (paths(folder)[i] for i in (12, 0))]
+def test_lists_give_dalis_labels(dali_folder, tmp_path):
+    names = [
+        str(path.relative_to(dali_folder)) for path in (paths(dali_folder)[i] for i in (12, 0))
+    ]
     (tmp_path / "list.txt").write_text(
-        "".join(f"{folder / name} {i + 5}\n" for i, name in enumerate(names))
+        "".join(f"{dali_folder / name} {i + 5}\n" for i, name in enumerate(names))
     )
     for given in (
-        {"files": names, "file_root": str(folder)},
-        {"files": names, "file_root": str(folder), "labels": [-2, 9]},
+        {"files": names, "file_root": str(dali_folder)},
+        {"files": names, "file_root": str(dali_folder), "labels": [-2, 9]},
         {"file_list": str(tmp_path / "list.txt"), "file_root": "/"},
         {"file_list": str(tmp_path / "list.txt")},
     ):
@@ -242,13 +243,13 @@ def test_lists_give_dalis_labels(folder, tmp_path):
         assert ours.tolist() == theirs.tolist(), given
 
 
-def test_components_of_shards_are_dalis(folder, tmp_path):
-    shard = write_shard(tmp_path, folder)
+def test_components_of_shards_are_dalis(dali_folder, tmp_path):
+    dali_shard = write_shard(tmp_path, dali_folder)
 
     def reader(dali):
         types = [dali.types.UINT8, dali.types.UINT8, dali.types.INT32, dali.types.UINT8]
         return dali.fn.readers.webdataset(
-            paths=[str(shard)], ext=["jpg;png", "cls", "bin", "txt"], dtypes=types
+            paths=[str(dali_shard)], ext=["jpg;png", "cls", "bin", "txt"], dtypes=types
         )
 
     ours, theirs = side_by_side(
@@ -313,26 +314,28 @@ def test_upright_pictures_are_dalis():
     "place", [{}, {"crop_pos_x": 0.0, "crop_pos_y": 1.0}, {"crop_pos_x": 0.3, "crop_pos_y": 0.717}]
 )
 @pytest.mark.parametrize("side", [20, 25])
-def test_crops_are_dalis(folder, side, place):
+def test_crops_are_dalis(dali_folder, side, place):
     def chain(dali, encoded, labels):
         return dali.fn.crop(decoded(dali, encoded, labels), crop=(side, side), **place)
 
-    ours, theirs = side_by_side(of_files(file_root=str(folder)), chain)
+    ours, theirs = side_by_side(of_files(file_root=str(dali_folder)), chain)
     assert levels_apart(ours[0], theirs[0]) == (0, 0)
 
 
 @pytest.mark.parametrize("size", [(20, 30), (31, 23), (100, 130)])
-def test_resized_pixels_are_dalis_but_at_the_edge(folder, size):
-    ours, theirs = side_by_side(of_files(file_root=str(folder)), lambda *a: resized(*a, size=size))
+def test_resized_pixels_are_dalis_but_at_the_edge(dali_folder, size):
+    ours, theirs = side_by_side(
+        of_files(file_root=str(dali_folder)), lambda *a: resized(*a, size=size)
+    )
     highest, mean = levels_apart(ours[0], theirs[0], border=1)
     assert highest <= MAX_LEVELS
     assert mean <= MEAN_LEVELS
     assert levels_apart(ours[0], theirs[0])[0] <= EDGE_LEVELS
 
 
-def test_the_shorter_side_is_dalis_without_its_shift(folder):
+def test_the_shorter_side_is_dalis_without_its_shift(dali_folder):
     ours, theirs = side_by_side(
-        of_files(file_root=str(folder)),
+        of_files(file_root=str(dali_folder)),
         lambda *a: resized(*a, resize_shorter=20, subpixel_scale=False),
     )
     same = [i for i in range(COUNT) if ours[0].shape()[i] == theirs[0].shape()[i]]
@@ -342,7 +345,7 @@ def test_the_shorter_side_is_dalis_without_its_shift(folder):
     assert mean <= MEAN_LEVELS
 
 
-def test_normalized_values_are_dalis(folder):
+def test_normalized_values_are_dalis(dali_folder):
     def chain(dali, encoded, labels):
         fn, types = dali.fn, dali.types
         images = fn.crop(fn.decoders.image(encoded), crop=(24, 25))
@@ -350,6 +353,36 @@ def test_normalized_values_are_dalis(folder):
             images, mirror=1, dtype=types.FLOAT16, mean=MEAN_255, std=STD_255, scale=2.0, shift=0.5
         )
 
-    ours, theirs = side_by_side(of_files(file_root=str(folder)), chain)
+    ours, theirs = side_by_side(of_files(file_root=str(dali_folder)), chain)
     # Values up to 6: a step of float16 there is 2 ** -8.
     assert np.abs(ours[0].as_array().astype(float) - theirs[0].as_array()).max() <= 2**-8
+
+
+@pytest.mark.parametrize("path", feedrace.dali.operators.SUPPORTED)
+def test_every_argument_of_dalis_operator_is_known(path):
+    ours, theirs = (operator.attrgetter(path)(library) for library in (OURS, THEIRS))
+    known = {*ours.arguments.taken, *ours.arguments.only, *ours.arguments.hints}
+    known |= set(feedrace.dali.operators.COMMON)
+    by_name = [
+        name
+        for name, one in inspect.signature(theirs).parameters.items()
+        if one.kind is one.KEYWORD_ONLY
+    ]
+    # A second way to give a draw a shape; of any shape but one number there is none.
+    assert set(by_name) - known <= {"shape_like"}
+
+
+def modules_of(module, path):
+    """The modules of operators inside one, by path."""
+    for name, member in vars(module).items():
+        is_inside = inspect.ismodule(member) and member.__name__ == f"{module.__name__}.{name}"
+        if is_inside and name != "hidden" and not name.startswith("_"):
+            yield f"{path}.{name}"
+            yield from modules_of(member, f"{path}.{name}")
+
+
+def test_every_module_of_dalis_operators_is_known():
+    paths_of_modules = list(modules_of(nvidia.dali.fn, "fn"))
+    assert {"fn.noise", "fn.readers", "fn.experimental.decoders"} <= set(paths_of_modules)
+    for path in paths_of_modules:
+        assert operator.attrgetter(path)(OURS) is not None

@@ -137,6 +137,11 @@ def test_the_validation_pipeline_is_the_recipe():
                 "mode": "constant",
             },
         ),
+        (lambda i: fn.random_crop(i, (20, 30)), {"op": "random_crop", "size": (20, 30)}),
+        (
+            lambda i: fn.random_crop(i, 20, padding=0),
+            {"op": "random_crop", "size": (20, 20)},
+        ),
         (
             lambda i: fn.flip(i, horizontal=True),
             {"op": "flip", "horizontal": 1.0, "vertical": 0.0},
@@ -182,6 +187,13 @@ def test_the_validation_pipeline_is_the_recipe():
 )
 def test_an_operator_records_its_step(operator, step):
     assert step_of(operator) == step
+
+
+def test_a_random_crop_pads_as_pad_does():
+    border = {"padding": (1, 2, 3, 4), "fill": (255, 0, 7), "mode": "edge"}
+    _, pad, crop, _ = describe(lambda i: fn.random_crop(i, 20, **border)).steps
+    assert pad == step_of(lambda i: fn.pad(i, **border))
+    assert crop == {"op": "random_crop", "size": (20, 20)}
 
 
 def test_a_draw_has_one_number_however_often_it_is_used():
@@ -258,6 +270,22 @@ def test_a_function_of_pictures_is_a_step():
         (lambda i: fn.color_jitter(i), "nothing is changed", "give brightness"),
         (lambda i: fn.color_jitter(i, hue=0.6), "hue is 0.6", "at most 0.5"),
         (lambda i: fn.color_jitter(i, brightness=-1), "brightness is -1", "at least 0"),
+        (lambda i: fn.random_crop(i, 0), "size is 0", "from 1 to 65535 pixels"),
+        (lambda i: fn.random_crop(i, 8, padding=-1), "padding is -1", "from 0 to"),
+        (lambda i: fn.random_crop(i, 8, 4), "3 arguments without a name", "name the others"),
+        (lambda i: fn.random_crop(i, 8, fill=256), "fill is 256", "at most 255"),
+        (lambda i: fn.random_crop(i, 8, padding_mode="edge"), "'padding_mode'", "size, padding"),
+        (lambda i: fn.normalize(i, 0.5, 1, 2), "4 arguments without a name", "takes image, mean"),
+        (lambda i: fn.center_crop(i, 8, image=i), "image is given twice", "give it once"),
+        (
+            lambda i: fn.resize(i, size=fn.uniform(1, 9)),
+            "size is a random number from fn.uniform at",
+            "give a plain value, the same for all samples; a random number is for x and y of",
+        ),
+        (lambda i: fn.resize(i, (fn.uniform(), 8)), "size is a random number", "a plain value"),
+        (lambda i: fn.pad(i, i), "padding is a decoded picture from fn.decode", "a plain value"),
+        (lambda i: fn.coin_flip(fn.uniform()), "probability is a random number", "a plain value"),
+        (lambda i: fn.python_function(i, function=i), "function is a decoded", "a plain value"),
         (lambda i: fn.pad(i, (1, 2, 3)), "padding is (1, 2, 3)", "one number, two, or four"),
         (lambda i: fn.pad(i, -1), "padding is -1", "from 0 to"),
         (lambda i: fn.pad(i, 1, fill=256), "fill is 256", "at most 255"),
@@ -331,7 +359,11 @@ def test_the_line_is_that_of_the_call():
         ),
         (lambda i: fn.to_tensor(fn.to_tensor(i)), "the batch's tensor", "leave one of them out"),
         (lambda i: fn.resize("x", 8), "its input is 'x'", "from another operator"),
-        (lambda i: fn.resize(fn.coin_flip(), 8), "its input is a random number", ""),
+        (
+            lambda i: fn.resize(fn.coin_flip(), 8),
+            "its input is a random number from fn.coin_flip",
+            "give it the decoded picture; a random number is for x and y of fn.crop",
+        ),
     ],
 )
 def test_an_operator_at_the_wrong_place_says_where_it_belongs(operator, found, fix):
@@ -349,6 +381,27 @@ def test_an_undecoded_picture_goes_to_decode_only():
     message = message_of(forgetful.describe)
     assert "its input is an encoded picture from fn.read" in message
     assert "put fn.decode between them" in message
+
+
+def test_a_field_is_no_picture():
+    @fr.pipeline
+    def mistaken():
+        _, label = fn.read("data")
+        return fn.python_function(label, function=abs)
+
+    message = message_of(mistaken.describe)
+    assert "fn.python_function at" in message
+    assert "its input is a field from fn.read" in message
+    assert "a field goes to fn.python_function(..., batch=True)" in message
+
+
+def test_what_a_batch_function_gave_is_no_picture():
+    def late(image):
+        return fn.flip(fn.python_function(image, function=abs, batch=True), horizontal=True)
+
+    message = message_of(describe, late)
+    assert "its input is the result of a batch function" in message
+    assert "put it before the batch function, or make it one" in message
 
 
 def test_a_picture_goes_through_one_chain():

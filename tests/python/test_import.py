@@ -68,7 +68,9 @@ def test_all_names_are_there():
 
 def test_modules_are_imported_when_asked_for():
     assert fr.transforms.translate.__name__ == "translate"
-    with pytest.raises(AttributeError, match="no attribute 'imageloader'"):
+    with pytest.raises(
+        AttributeError, match="no attribute 'imageloader'; did you mean ImageLoader"
+    ):
         _ = fr.imageloader
 
 

@@ -204,6 +204,28 @@ def test_the_data_set_is_known_by_number(folder):
         assert "index is" in error_of(dataset.key, index)
 
 
+def test_the_data_set_is_as_long_as_its_subset(folder):
+    dataset = loader_of(folder, subset=[9, 2, 9], batch_size=1).dataset
+    assert (len(dataset), dataset.sample_count) == (3, 12)
+    assert repr(dataset) == "<feedrace data set of 3 of 12 samples>"
+    assert dataset.key(11) == "cat/2.jpg"  # Numbers are those of the whole.
+    halves = [loader_of(folder, subset={"share": half}).dataset for half in ((0, 0.5), (0.5, 1))]
+    assert sum(len(half) for half in halves) == 12
+    assert repr(loader_of(folder, repeat=2).dataset) == "<feedrace data set of 12 samples>"
+    sets = [
+        {"name": "a", "sources": folder, "subset": [0, 1]},
+        {"name": "b", "sources": folder, "repeat": 3},
+    ]
+    mixed = loader_of(None, sets=sets).dataset
+    assert (len(mixed), mixed.sample_count) == (14, 24)
+
+
+def test_a_sample_out_of_the_subset_is_traced_by_its_number(folder):
+    loader = loader_of(folder, subset=[0, 1], transform="imagenet-train", batch_size=1)
+    assert loader.trace(11)
+    assert "index is 12" in error_of(loader.trace, 12)
+
+
 def test_the_plan_is_an_object_and_a_text(folder):
     plan = loader_of(folder, batch_size=5).plan
     assert (plan.steps, plan.samples, plan.last_batch_size) == (3, 12, 2)

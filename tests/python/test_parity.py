@@ -184,6 +184,78 @@ def test_errors_are_one_line_and_have_their_exit_code(
     assert len(written.err.splitlines()) == 1
 
 
+def odd_paths(root):
+    """Sources that can't be compared: what to give, the exit code, and what is said of each."""
+    (root / "text.txt").write_text("no picture")
+    (root / "cut.tar").write_bytes(b"x")
+    (root / "empty.tar").touch()
+    (root / "loop").symlink_to("loop")
+    (root / "dangling").symlink_to("gone")
+    (root / "none").mkdir()
+    (root / "pipes").mkdir()
+    os.mkfifo(root / "pipe")
+    os.mkfifo(root / "pipes" / "a.jpg")
+    os.mkdir(os.fsencode(root / "bad") + b"\xff")
+    return {
+        os.devnull: (2, "/dev/null: neither a file nor a folder; give a folder"),
+        "pipe": (2, "pipe: neither a file nor a folder; give a folder"),
+        "pipes": (2, "pipes: there are no pictures in it; give a folder"),
+        "none": (2, "none: there are no pictures in it; give a folder"),
+        "bad\udcff": (2, "bad\\xff: there are no pictures in it; give a folder"),
+        "text.txt": (2, "text.txt: there are no pictures in it; give a folder"),
+        "text.txt/below": (2, "text.txt/below: there is no such file or folder; give one"),
+        "line\nbreak": (2, "line\\nbreak: there is no such file or folder; give one"),
+        "dangling": (2, "dangling: a link to gone, which is not there; give one"),
+        "": (2, "parity: source is ''; it must be a path"),
+        "nul\0": (2, "it must be a path"),
+        "cut.tar": (1, "cut.tar: truncated header; copy the shard again"),
+        "empty.tar": (1, "empty.tar: empty file; copy the shard again"),
+        "loop": (3, "loop: Too many levels of symbolic links; look at the file"),
+        "x" * 5000: (3, "File name too long; look at the file"),
+    }
+
+
+def test_an_odd_path_is_one_line_with_what_to_do(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for source, (code, text) in odd_paths(tmp_path).items():
+        assert main([source]) == code, source
+        written = capsys.readouterr()
+        assert written.out == ""
+        assert text in written.err
+        assert len(written.err.splitlines()) == 1
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become a user without permission")
+def test_a_folder_without_permission_is_named(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir("/")
+    closed = tmp_path / "closed"
+    closed.mkdir()
+    # Read by root meanwhile: what the other user may not.
+    main(["--limit", "1", str(closed)])
+    capsys.readouterr()
+    tmp_path.chmod(0o700)
+    os.seteuid(65534)
+    try:
+        assert main([str(closed)]) == 3
+    finally:
+        os.seteuid(0)
+    assert f"{closed}: Permission denied; look at the file and its permissions" in (
+        capsys.readouterr().err
+    )
+
+
+def test_a_report_prints_names_that_are_no_utf8(tmp_path):
+    folder = os.fsencode(tmp_path) + b"/bad\xff\nname"
+    os.mkdir(folder)
+    Image.fromarray(wave_picture(20, 30)).save(tmp_path / "one.jpg")
+    shutil.move(tmp_path / "one.jpg", folder + b"/\xfe.jpg")
+    command = [sys.executable, "-m", "feedrace.parity", folder]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stderr) == (0, "")
+    assert run.stdout.startswith(f"{tmp_path}/bad\\xff\\nname: 1 of 1 pictures")
+    assert run.stdout.rstrip().endswith("within what Feedrace promises")
+
+
 def run_without(module, *arguments):
     """The command in a process in which a module can't be imported."""
     program = (

@@ -1,12 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pipeline as plain data, and the decorator that makes loaders."""
 
+import json
+import os
+import subprocess
 import threading
+from pathlib import Path
 
 import pytest
 
 import feedrace as fr
 from feedrace.pipeline import Pipeline
+
+REPOSITORY = Path(__file__).parents[2]
+PROGRAM = Path(os.environ.get("FEEDRACE_BIN", REPOSITORY / "build/release/bin/feedrace"))
 
 fn = fr.fn
 
@@ -80,6 +87,73 @@ def test_steps_that_are_none_are_refused(steps, found):
 def test_an_unknown_recipe_names_the_known_ones():
     assert "imagenet-train" in message_of(Pipeline.recipe, "imagenet-tran")
     assert "name is 3" in message_of(Pipeline.recipe, 3)
+
+
+def test_a_recipe_has_a_size_of_its_own_or_anothers():
+    assert Pipeline.recipe("imagenet-train", size=224) == Pipeline.recipe("imagenet-train")
+    small = Pipeline.recipe("imagenet-train", size=160)
+    assert small.step("random_resized_crop")["size"] == (160, 160)
+    assert small.describe()["size"] == (160, 160)
+    assert small.steps[2:] == Pipeline.recipe("imagenet-train").steps[2:]
+    exact = Pipeline.recipe("imagenet-val", size=160)
+    assert exact.step("resize")["shorter"] == 256 * 160 // 224
+    assert exact.step("center_crop")["size"] == (160, 160)
+
+
+def test_a_loader_takes_a_recipe_of_another_size(folder):
+    made = Pipeline.recipe("imagenet-val", size=20)
+    with fr.ImageLoader(folder, transform=made, batch_size=12, output="numpy") as loader:
+        assert next(iter(loader))[0].shape == (12, 3, 20, 20)
+        assert "resize 22 > center_crop 20" in str(loader.plan)
+
+
+@pytest.mark.parametrize("name", ["imagenet-train", "imagenet-val"])
+@pytest.mark.parametrize("size", [1, 160, 225, 384])
+def test_the_program_means_the_same_by_a_size(folder, name, size):
+    if not PROGRAM.exists():
+        pytest.skip(f"{PROGRAM} is not built")
+    command = [PROGRAM, "plan", folder, "--recipe", name, "--size", str(size), "--json"]
+    run = subprocess.run([*command, "--batch-size", "1"], capture_output=True, check=True)
+    assert json.loads(run.stdout)["pipeline"] == str(Pipeline.recipe(name, size=size))
+
+
+@pytest.mark.parametrize("size", [0, 65536, "160", (160, 160), 160.0, True])
+def test_a_recipes_size_is_one_number_of_pixels(size):
+    message = message_of(Pipeline.recipe, "imagenet-train", size=size)
+    assert message == (
+        f"Pipeline.recipe: size is {size!r}; it must be a whole number from 1 to 65535 pixels"
+    )
+
+
+def test_a_recipe_without_pictures_has_no_size():
+    message = message_of(Pipeline.recipe, "read", size=160)
+    assert "size is given, but it reads without pictures; leave size out" in message
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: Pipeline(), "Pipeline: steps is missing; it takes steps, batch_function"),
+        (lambda: Pipeline([], None, (), 3), "Pipeline: 4 arguments without a name, of 3 at most"),
+        (lambda: Pipeline(step=[]), "Pipeline: no argument 'step'; did you mean 'steps'?"),
+        (lambda: Pipeline.recipe(), "Pipeline.recipe: name is missing; it takes name, size"),
+        (lambda: Pipeline.recipe("read", 160), "Pipeline.recipe: 2 arguments without a name"),
+        (lambda: Pipeline.recipe("read", sizes=8), "did you mean 'size'?"),
+        (lambda: Pipeline.recipe("read").step(), "Pipeline.step: op is missing; it takes op"),
+        (lambda: Pipeline.recipe("read").describe(1), "it takes no arguments"),
+        (lambda: described(), "pipeline described: root is missing; it takes root, side"),
+        (lambda: described.describe("a", 1, 2), "pipeline described: 3 arguments without a name"),
+        (lambda: described("a", sied=1), "pipeline described: no argument 'sied'; did you mean"),
+    ],
+)
+def test_calls_are_checked(call, message):
+    assert message in message_of(call)
+
+
+@fr.pipeline
+def described(root, side=16):
+    image, label = fr.fn.read(root)
+    return fr.fn.resize(fr.fn.decode(image), side), label
 
 
 def test_a_batch_function_must_be_one():

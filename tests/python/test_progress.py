@@ -93,6 +93,8 @@ def test_what_it_refuses(monkeypatch, loader):
         fr.progress(loader, style="tqmd")
     with pytest.raises(fr.Error, match="no argument 'stile'; did you mean 'style'?"):
         fr.progress(loader, stile="tqdm")
+    with pytest.raises(fr.Error, match="description is 3; it must be a str"):
+        fr.progress(loader, description=3)
     monkeypatch.setattr(module, "_is_installed", lambda name: False)
     with pytest.raises(fr.Error, match="style is 'rich', which is not installed; pip install rich"):
         fr.progress(loader, style="rich")

@@ -8,9 +8,17 @@ import pytest
 from PIL import Image
 
 import feedrace as fr
+from small_loaders import error_of
 
 RED, GREEN = (200, 30, 40), (20, 180, 60)
 GAP, CAPTION = 4, 12
+UINT8 = np.zeros((2, 3, 8, 8), np.uint8)
+
+
+def one_element_is(value):
+    images = np.zeros((2, 3, 8, 8))
+    images[0, 1, 2, 3] = value
+    return images
 
 
 @pytest.fixture(scope="module")
@@ -127,17 +135,77 @@ def test_a_limit_of_pictures():
         (([1, 2], [3, 4]), "the batch is ([1, 2], [3, 4])"),
         (np.zeros((2, 8, 8), np.uint8), "a picture has shape (8, 8)"),
         (np.zeros((2, 1, 8, 8), np.uint8), "a picture has shape (1, 8, 8)"),
+        (np.zeros((2, 3, 0, 8), np.uint8), "a picture has shape (3, 0, 8)"),
+        (None, "the batch is None"),
+        ("pictures", "the batch is 'pictures'"),
+        ({"image": UINT8}, "the batch is {'image'"),
+        ((image for image in UINT8), "the batch is <generator"),
+        (np.float32(1), "the batch is np.float32(1.0)"),
+        ([UINT8[0], 3], "a picture has shape ()"),
+        (UINT8.astype(complex), "a picture is of complex128; give uint8"),
+        (UINT8.astype(bool), "a picture is of bool; give uint8"),
+        (UINT8.astype(np.int64), "a picture is of int64; give uint8"),
+        (UINT8.astype(object), "a picture is of object; give uint8"),
+        (one_element_is(np.nan), "a picture has 1 of 192 values that are NaN or infinite"),
+        (one_element_is(-np.inf), "a picture has 1 of 192 values that are NaN or infinite"),
+        (one_element_is(1e300), "a picture has 1 of 192 values that are NaN or infinite"),
+        ((UINT8, [1]), "picture 1 has no label in [1]"),
+        ((UINT8, 3), "picture 0 has no label in 3"),
+        ((UINT8, "ab"), "the label of picture 0 is 'a'"),
+        ((UINT8, [0, float("nan")]), "the label of picture 1 is nan"),
+        ((UINT8, np.array([0.5, 1])), "the label of picture 0 is np.float64(0.5)"),
+        ((UINT8, np.zeros((2, 5))), "the label of picture 0 is array([0., 0., 0., 0., 0.])"),
     ],
 )
 def test_what_is_no_batch_of_pictures(batch, found):
-    with pytest.raises(fr.Error) as caught:
-        fr.show(batch)
-    assert found in str(caught.value)
-    assert "\n" not in str(caught.value)
+    assert found in error_of(fr.show, batch)
 
 
-def test_a_limit_below_one_is_refused():
-    with pytest.raises(fr.Error, match="limit is 0"):
-        fr.show(np.zeros((2, 3, 8, 8), np.uint8), limit=0)
-    with pytest.raises(fr.Error, match="no argument 'class_names'"):
-        fr.show(np.zeros((2, 3, 8, 8), np.uint8), class_names=["a"])
+def test_tensors_that_are_no_pictures():
+    torch = pytest.importorskip("torch")
+    images = torch.zeros(2, 3, 8, 8)
+    assert "a picture has shape ()" in error_of(fr.show, torch.zeros(3))
+    assert "a picture is of complex64" in error_of(fr.show, images.to(torch.complex64))
+    for odd in (images.to_sparse(), images.to("meta")):
+        assert "a picture is tensor(" in error_of(fr.show, odd)
+    labels = torch.tensor([1.0, 2.0])
+    assert "the label of picture 0 is tensor(1.)" in error_of(fr.show, (images, labels))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "found"),
+    [
+        ({"limit": 0}, "limit is 0"),
+        ({"limit": "x"}, "limit is 'x'"),
+        ({"class_names": ["a"]}, "no argument 'class_names'; did you mean 'classes'?"),
+        ({"classes": 3}, "classes is 3; give a list of names"),
+        ({"classes": "ab"}, "classes is 'ab'; give a list of names"),
+        ({"classes": [1, 2]}, "classes[0] is 1; it must be a str"),
+        ({"path": 3}, "path is 3"),
+        ({"path": "batch.odd"}, "path is 'batch.odd' (unknown file extension: .odd)"),
+        ({"path": "batch"}, "path is 'batch' (unknown file extension:); let it end with .png"),
+        ({"loader": 3}, "loader is 3; give the ImageLoader"),
+    ],
+)
+def test_arguments_that_can_not_be(arguments, found, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert found in error_of(fr.show, (UINT8, [0, 1]), **arguments)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_path_that_can_not_be_written(tmp_path):
+    message = error_of(fr.show, UINT8, path=tmp_path / "none" / "batch.png", code="io")
+    assert "batch.png' can't be written (No such file or directory)" in message
+
+
+def test_only_three_arguments_go_without_a_name():
+    assert "4 arguments without a name" in error_of(fr.show, UINT8, None, None, None)
+
+
+def test_what_a_data_loader_makes_of_a_batch_is_one_too():
+    torch = pytest.importorskip("torch")
+    images, labels = torch.zeros(2, 3, 24, 24), torch.tensor([0, 1])
+    expected = fr.show((images, labels)).tobytes()
+    assert fr.show([images, labels]).tobytes() == expected
+    assert fr.show([list(images), labels]).tobytes() == expected
+    assert fr.show((images.bfloat16(), labels)).tobytes() == expected

@@ -19,7 +19,9 @@ from torchvision import transforms as v1  # noqa: E402
 from torchvision.transforms import v2  # noqa: E402
 from torchvision.transforms.v2 import functional as tv  # noqa: E402
 
+import feedrace as fr  # noqa: E402
 from feedrace.loader import ImageLoader  # noqa: E402
+from feedrace.transforms import translate  # noqa: E402
 
 CASES = Path(__file__).parent.parent / "cases"
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -146,7 +148,8 @@ def expected(value, members, trace):
         elif kind == "RandomCrop":
             if member.padding is not None:
                 left, top, right, bottom = next(steps)["border"]
-                value = tv.pad(value, [left, top, right, bottom], fill=member.fill)
+                border = [left, top, right, bottom]
+                value = tv.pad(value, border, member.fill, member.padding_mode)
             value = cut(value, next(steps))
         elif kind == "ColorJitter":
             value = jittered(value, next(steps))
@@ -196,6 +199,7 @@ ON_PIL_IMAGES = {
     "both flips": lambda t: [t.RandomVerticalFlip(), t.RandomHorizontalFlip(0.3)],
     "cifar": lambda t: [t.RandomCrop(9, padding=8), t.RandomHorizontalFlip()],
     "filled": lambda t: [t.RandomCrop((5, 9), padding=(9, 5, 7, 6), fill=(10, 200, 30))],
+    "cropped edge": lambda t: [t.RandomCrop((7, 30), padding=(15, 4), padding_mode="edge")],
     "crop": lambda t: [t.Resize((50, 60)), t.RandomCrop((40, 60))],
     "constant": lambda t: [t.Pad((1, 2, 3, 4), fill=(9, 8, 7))],
     "edge": lambda t: [t.Pad((3, 5), padding_mode="edge")],
@@ -226,6 +230,48 @@ def test_also_in_the_old_version(pictures, listed, name):
     members = [*ON_PIL_IMAGES[name](v1), v1.PILToTensor()]
     for ours, theirs in compared(pictures, listed, members, v1):
         assert torch.equal(ours, theirs)
+
+
+@pytest.mark.parametrize(
+    ("size", "border"),
+    [
+        (1, {}),
+        (9, {"padding": 8}),
+        ((5, 9), {"padding": (9, 5, 7, 6), "fill": (10, 200, 30)}),
+        ((7, 30), {"padding": (15, 4), "mode": "edge"}),
+        ((20, 30), {"padding": (15, 14), "mode": "symmetric"}),
+    ],
+)
+def test_an_operator_of_ones_own_crops_at_random_as_torchvision(pictures, listed, size, border):
+    @fr.pipeline(batch_size=8, shuffle="none", last_batch="partial", output="torch", seed=SEED)
+    def cropped():
+        (encoded,) = fr.fn.read(str(listed), fields="image")
+        image = fr.fn.random_crop(fr.fn.decode(encoded), size, **border)
+        return fr.fn.to_tensor(image, dtype="uint8")
+
+    mode = border.get("mode", "constant")
+    named = {key: value for key, value in border.items() if key != "mode"}
+    crop = v2.RandomCrop(size, padding_mode=mode, **named)
+    loader = cropped()
+    ours = [image for (images,) in loader for image in images]
+    assert len(ours) == len(pictures)
+    for index, (image, (_, picture)) in enumerate(zip(ours, pictures, strict=True)):
+        theirs = expected(picture, [crop, v2.PILToTensor()], loader.trace(index, 0))
+        assert torch.equal(image, theirs)
+
+
+def test_a_random_crop_of_torchvision_is_the_operators_steps():
+    crop = v2.RandomCrop((5, 9), padding=(9, 5, 7, 6), fill=(10, 200, 30))
+
+    @fr.pipeline
+    def described():
+        encoded, label = fr.fn.read("data")
+        image = fr.fn.decode(encoded)
+        image = fr.fn.random_crop(image, (5, 9), padding=(9, 5, 7, 6), fill=(10, 200, 30))
+        return fr.fn.to_tensor(image, dtype="uint8"), label
+
+    translated = translate(v2.Compose([crop, v2.PILToTensor()]), on_unknown="error")
+    assert translated == described.describe()
 
 
 def test_a_pillow_that_begins_with_the_height_differs_by_a_level(pictures, listed, monkeypatch):

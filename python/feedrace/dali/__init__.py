@@ -26,7 +26,19 @@ here says so, by name, when the pipeline is made. What differs from DALI:
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from feedrace.dali import fn, types
 from feedrace.dali.pipeline import Pipeline, pipeline_def
+from feedrace.missing import missing_name
 
 __all__ = ["Pipeline", "fn", "pipeline_def", "types"]
+
+# Not for type checkers, which would take every name for one that is there.
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        fix = (
+            "iterators are imported from feedrace.dali.plugin.pytorch and feedrace.dali.plugin.jax"
+        )
+        raise missing_name("feedrace.dali", name, __all__, fix)

@@ -13,7 +13,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
 from feedrace import errors
+from feedrace.calls import checked_methods
 from feedrace.dali.types import DALIDataType
+from feedrace.missing import not_there
 
 Step = dict[str, Any]
 
@@ -75,6 +77,7 @@ def _refuse(self: DataNode, what: str) -> NoReturn:
     raise errors.unsupported(f"{what} of {self.kind}", "it is not in feedrace.dali", fix)
 
 
+@checked_methods
 class DataNode:
     """One output of an operator. What one can do with it is pass it on, or return it."""
 
@@ -85,6 +88,12 @@ class DataNode:
         return self
 
     cpu = gpu
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("_"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        fix = "do it by an operator of fn, or on the tensors that the iterator gives"
+        raise not_there(f"{name} of {self.kind}: it is not in feedrace.dali; {fix}")
 
     def __bool__(self) -> bool:
         _refuse(self, "if")

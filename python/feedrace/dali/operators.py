@@ -6,16 +6,20 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from feedrace import errors
+from feedrace.calls import check_call
 from feedrace.dali import nodes, types
+from feedrace.missing import not_there
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 # Of every operator. Where it runs follows from the pipeline's device_id.
 _DEVICES = ("cpu", "gpu", "mixed")
 _COMMON_HINTS = ("bytes_per_sample_hint", "preserve")
+COMMON = ("device", "seed", "name", *_COMMON_HINTS)
 _KNOWN: dict[str, str] = {
     # What people look for most, and where feedrace has it.
     "fn.external_source": "a feedrace.ImageLoader reads the files itself",
@@ -35,68 +39,75 @@ _KNOWN: dict[str, str] = {
 }
 
 
-def operator(
-    name: str, hints: Sequence[str] = (), only: Mapping[str, tuple[Any, ...]] | None = None
-) -> Callable[[Function], Function]:
-    """Wraps an operator: its arguments' names are checked, then `hints` and `only` taken out.
+@dataclass(frozen=True)
+class Arguments:
+    """What an operator takes by name, beside what every operator takes."""
 
-    `hints` change nothing but memory or speed in DALI; they are accepted and noted. `only` are
-    arguments that have the listed values alone here.
+    taken: tuple[str, ...]
+    only: Mapping[str, tuple[Any, ...]]  # With these values alone; the first one if left out.
+    hints: tuple[str, ...]  # Accepted: they change nothing but memory or speed in DALI.
+
+
+def operator(
+    name: str,
+    hints: Sequence[str] = (),
+    only: Mapping[str, tuple[Any, ...]] | None = None,
+    also: Sequence[str] = (),
+) -> Callable[[Function], Function]:
+    """Wraps an operator: its arguments are checked, then `hints` and `only` taken out.
+
+    `also` are the arguments that the operator takes as ``**name``. What it takes at all is its
+    attribute `arguments`.
     """
-    allowed = dict(only or {})
-    accepted = (*hints, *_COMMON_HINTS)
 
     def wrap(function: Function) -> Function:
-        own = [
-            parameter.name
-            for parameter in inspect.signature(function).parameters.values()
-            if parameter.kind is parameter.KEYWORD_ONLY
-        ]
-        known = [*own, *allowed, *accepted, "device", "seed", "name"]
+        signature = inspect.signature(function)
+        by_name = [one for one in signature.parameters.values() if one.kind is one.KEYWORD_ONLY]
+        own = (*(one.name for one in by_name), *also)
+        hidden = ("name", "seed")
+        arguments = Arguments(
+            tuple(one for one in own if one not in hidden), dict(only or {}), tuple(hints)
+        )
+        whole = _with_names(signature, (*also, *arguments.only, *hints, *COMMON))
 
         @functools.wraps(function)
-        def call(*inputs: Any, **arguments: Any) -> Any:
+        def call(*inputs: Any, **given: Any) -> Any:
             graph = nodes.current(name)
-            errors.check_names(name, "argument", arguments, known)
-            errors.check_choice(name, "device", arguments.pop("device", "cpu"), _DEVICES)
-            for key, values in allowed.items():
-                _check_only(name, key, arguments.pop(key, values[0]), values)
-            for key in accepted:
-                if arguments.pop(key, None) is not None:
+            check_call(name, whole, inputs, given)
+            errors.check_choice(name, "device", given.pop("device", "cpu"), _DEVICES)
+            for key, values in arguments.only.items():
+                _check_only(name, key, given.pop(key, values[0]), values)
+            for key in (*arguments.hints, *_COMMON_HINTS):
+                if given.pop(key, None) is not None:
                     graph.note(f"{name}: {key} has no effect here: memory and speed need no hints")
             if "name" not in own:
-                arguments.pop("name", None)
-            if "seed" not in own and _is_seed(arguments.pop("seed", None)):
+                given.pop("name", None)
+            if "seed" not in own and seed_of(name, given.pop("seed", None)) is not None:
                 graph.note(f"{name}: its seed has no effect: the pipeline's seed decides all draws")
-            return _call(name, function, inputs, arguments)
+            return function(*inputs, **given)
 
+        call.arguments = arguments  # type: ignore[attr-defined]
         return call  # type: ignore[return-value]
 
     return wrap
 
 
-def _call(
-    name: str, function: Callable[..., Any], inputs: tuple[Any, ...], arguments: dict[str, Any]
-) -> Any:
-    try:
-        inspect.signature(function).bind(*inputs, **arguments)
-    except TypeError as problem:
-        raise errors.invalid(name, str(problem), f"call it as {name}{_form(function)}") from None
-    return function(*inputs, **arguments)
+def _with_names(signature: inspect.Signature, names: Sequence[str]) -> inspect.Signature:
+    """The signature with these arguments, by name and optional, instead of ``**any``."""
+    own = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
+    new = [name for name in dict.fromkeys(names) if name not in signature.parameters]
+    added = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in new]
+    return signature.replace(parameters=[*own, *added])
 
 
-def _form(function: Callable[..., Any]) -> str:
-    parts = []
-    for parameter in inspect.signature(function).parameters.values():
-        if parameter.kind is not parameter.KEYWORD_ONLY:
-            parts.append(parameter.name)
-        elif parameter.default is parameter.empty:
-            parts.append(f"{parameter.name}=…")
-    return f"({', '.join(parts)})"
+def is_unset(value: object) -> bool:
+    """Whether it is what DALI means by no number: None, or -1."""
+    return value is None or (isinstance(value, int) and value == -1)
 
 
-def _is_seed(value: object) -> bool:
-    return value is not None and value != -1
+def seed_of(where: str, value: Any) -> int | None:
+    """A seed; None where none is set."""
+    return None if is_unset(value) else errors.check_int(where, "seed", value, 0)
 
 
 def _check_only(name: str, key: str, value: Any, values: tuple[Any, ...]) -> None:
@@ -157,28 +168,6 @@ def dtype(name: str, key: str, value: object, choices: Sequence[Any]) -> Any:
     return value
 
 
-class Missing:
-    """An operator, or a module of them, that feedrace.dali does not have: calling it says so."""
-
-    def __init__(self, name: str, supported: Sequence[str]) -> None:
-        self._name = name
-        self._supported = supported
-
-    def __getattr__(self, name: str) -> Missing:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return Missing(f"{self._name}.{name}", self._supported)
-
-    def __call__(self, *inputs: object, **arguments: object) -> None:
-        meant = errors.closest(self._name, self._supported)
-        hint = f"did you mean {meant}? Supported" if meant else "supported"
-        if self._name in _KNOWN:
-            hint = f"{_KNOWN[self._name]}; supported"
-        raise errors.unsupported(
-            self._name, "it is not in feedrace.dali", f"{hint}: {errors.listed(self._supported)}"
-        )
-
-
 SUPPORTED = (
     "fn.readers.file",
     "fn.readers.webdataset",
@@ -202,9 +191,50 @@ SUPPORTED = (
 )
 
 
-def missing(module: str, name: str) -> Missing:
-    """For a module's `__getattr__`; names that Python itself looks for are really not there."""
+# Modules of DALI's operators that have none that is supported.
+_MODULES = (
+    "fn.experimental",
+    "fn.experimental.decoders",
+    "fn.experimental.inputs",
+    "fn.experimental.readers",
+    "fn.inputs",
+    "fn.io",
+    "fn.io.file",
+    "fn.noise",
+    "fn.reductions",
+    "fn.segmentation",
+    "fn.transforms",
+)
+
+
+class MissingModule:
+    """A module of DALI's operators, all of which say that they are missing."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __repr__(self) -> str:
+        return f"<{self._path}, which is not in feedrace.dali>"
+
+    def __getattr__(self, name: str) -> MissingModule:
+        if name.startswith("_"):  # Also its own attribute, while it is being copied.
+            raise AttributeError(name)
+        return missing(self._path, name)
+
+
+def missing(module: str, name: str) -> MissingModule:
+    """For the `__getattr__` of a module of operators.
+
+    Raises:
+        AttributeError: An `Error` too: `name` is no module of DALI's operators.
+    """
     if name.startswith("_"):
-        raise AttributeError(f"module {module!r} has no attribute {name!r}")
-    path = module.removeprefix("feedrace.dali.")
-    return Missing(f"{path}.{name}", SUPPORTED)
+        raise AttributeError(f"{module} has no attribute {name!r}")
+    path = f"{module.removeprefix('feedrace.dali.')}.{name}"
+    if path in _MODULES:
+        return MissingModule(path)
+    meant = errors.closest(path, SUPPORTED)
+    hint = f"did you mean {meant}? Supported" if meant else "supported"
+    if path in _KNOWN:
+        hint = f"{_KNOWN[path]}; supported"
+    raise not_there(f"{path}: it is not in feedrace.dali; {hint}: {errors.listed(SUPPORTED)}")

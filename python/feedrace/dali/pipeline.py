@@ -12,9 +12,11 @@ from collections.abc import Callable
 from typing import Any
 
 from feedrace import errors
-from feedrace.dali import nodes, source, types
+from feedrace.calls import check_call, checked, checked_methods
+from feedrace.dali import nodes, operators, source, types
 from feedrace.dali.description import Description
 from feedrace.dali.tensors import TensorListCPU
+from feedrace.missing import not_there
 
 __all__ = ["Pipeline", "pipeline_def"]
 
@@ -63,6 +65,7 @@ _METHODS = (
 )
 
 
+@checked_methods
 class Pipeline:
     """What happens to samples, and their batches.
 
@@ -89,18 +92,19 @@ class Pipeline:
     ) -> None:
         where = "Pipeline"
         errors.check_names(where, "argument", others, _ARGUMENTS)
-        if batch_size is None or batch_size == -1:
+        if operators.is_unset(batch_size):
             raise errors.invalid(where, "no batch_size", "give one, such as batch_size=256")
         self.max_batch_size = errors.check_int(where, "batch_size", batch_size, 1)
-        is_auto = num_threads is None or num_threads == -1
+        is_auto = operators.is_unset(num_threads)
         self.num_threads = 0 if is_auto else errors.check_int(where, "num_threads", num_threads, 1)
         _check_device(where, device_id)
         self.device_id = None
-        self.seed = 0 if seed in (None, -1) else errors.check_int(where, "seed", seed, 0)
+        self.seed = operators.seed_of(where, seed) or 0
         depth = others.pop("prefetch_queue_depth", 2)
         self.prefetch_queue_depth = _check_depth(where, depth)
         for name, (value, fix) in _REFUSED.items():
-            if others.pop(name, value) not in (value, None):
+            given = others.pop(name, None)
+            if given is not None and given is not value:
                 raise errors.unsupported(where, f"{name} is not in feedrace.dali", fix)
         self._graph = nodes.Graph()
         for name, value in others.items():
@@ -261,13 +265,13 @@ class Pipeline:
             raise AttributeError(name)
         meant = errors.closest(name, _METHODS)
         hint = f"did you mean {meant}()? There are" if meant else "there are"
-        raise errors.unsupported(
-            f"Pipeline.{name}", "it is not in feedrace.dali", f"{hint} {errors.listed(_METHODS)}"
-        )
+        found = f"Pipeline.{name}: it is not in feedrace.dali"
+        raise not_there(f"{found}; {hint} {errors.listed(_METHODS)}")
 
 
 def _check_device(where: str, device_id: Any) -> None:
-    if device_id is None or device_id == types.CPU_ONLY_DEVICE_ID:
+    is_number = isinstance(device_id, int)
+    if device_id is None or (is_number and device_id == types.CPU_ONLY_DEVICE_ID):
         return
     number = errors.check_int(where, "device_id", device_id, 0)
     raise errors.unsupported(
@@ -288,6 +292,7 @@ def _as_outputs(outputs: Any) -> tuple[Any, ...]:
     return tuple(outputs) if isinstance(outputs, (tuple, list)) else (outputs,)
 
 
+@checked("pipeline_def")
 def pipeline_def(function: Callable[..., Any] | None = None, **fixed: Any) -> Any:
     """Makes a function that describes a pipeline one that gives it.
 
@@ -302,7 +307,8 @@ def pipeline_def(function: Callable[..., Any] | None = None, **fixed: Any) -> An
         fix = "write @pipeline_def above a function, or @pipeline_def(batch_size=…)"
         raise errors.invalid(where, f"{errors.shown(function)} is no function", fix)
     name = getattr(function, "__name__", "pipeline")
-    parameters = inspect.signature(function).parameters.values()
+    signature = inspect.signature(function)
+    parameters = signature.parameters.values()
     own = [one.name for one in parameters if one.kind not in (one.VAR_KEYWORD, one.VAR_POSITIONAL)]
     takes_any = any(one.kind is one.VAR_KEYWORD for one in parameters)
 
@@ -313,6 +319,7 @@ def pipeline_def(function: Callable[..., Any] | None = None, **fixed: Any) -> An
         for key in others:
             if key not in own and not takes_any:
                 raise errors.unknown(name, "argument", key, [*own, *_SUPPORTED])
+        check_call(name, signature, inputs, others)
         pipe = Pipeline(**{**fixed, **settings})
         with pipe:
             outputs = _as_outputs(function(*inputs, **others))

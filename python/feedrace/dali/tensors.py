@@ -7,12 +7,14 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from feedrace import errors
+from feedrace.calls import checked_methods
 from feedrace.dali import types
 
 if TYPE_CHECKING:
     import numpy as np
 
 
+@checked_methods
 class TensorCPU:
     """One dense array. `numpy.asarray` and DLPack take it without a copy."""
 
@@ -46,6 +48,7 @@ class TensorCPU:
         return self._array.__dlpack_device__()
 
 
+@checked_methods
 class TensorListCPU:
     """The samples of one output of a batch; theirs for good, not only until the next batch."""
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import enum
 
 from feedrace import errors
+from feedrace.missing import not_there
 
 
 class DALIDataType(enum.Enum):
@@ -117,7 +118,8 @@ def of_numpy(dtype: object) -> DALIDataType:
 def __getattr__(name: str) -> object:
     if name.startswith("_"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    known = [word for word in globals() if word[0].isupper() and word not in ("DALIDataType",)]
+    known = [word for word in globals() if word[0].isupper() and not word.startswith("DALI")]
     meant = errors.closest(name, known)
-    hint = f"did you mean types.{meant}?" if meant else "see feedrace.dali.types for what there is"
-    raise errors.unsupported(f"types.{name}", "it is not in feedrace.dali", hint)
+    hint = f"did you mean types.{meant}? There are" if meant else "there are"
+    found = f"types.{name}: it is not in feedrace.dali"
+    raise not_there(f"{found}; {hint} {errors.listed(known)}")

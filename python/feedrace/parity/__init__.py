@@ -8,7 +8,16 @@ is told the boxes that Feedrace drew), and prints the differences.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
+from feedrace.missing import missing_name
 from feedrace.parity.comparison import TRANSFORMS, compare
 from feedrace.parity.report import Report, StepResult
 
 __all__ = ["TRANSFORMS", "Report", "StepResult", "compare"]
+
+# Not for type checkers, which would take every name for one that is there.
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        raise missing_name("feedrace.parity", name, __all__)

@@ -10,7 +10,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from feedrace.errors import check_choice, check_int
+from feedrace.calls import checked
+from feedrace.errors import check_choice, check_int, check_path
 from feedrace.parity.files import Picture, find_pictures
 from feedrace.parity.reference import EXACT, NotComparableError, Reference, Tolerance
 from feedrace.parity.report import Report, StepResult
@@ -44,6 +45,7 @@ _AT_RANDOM = (
 )
 
 
+@checked("compare")
 def compare(
     source: str | os.PathLike[str], *, limit: int = 200, transform: str | None = None
 ) -> Report:
@@ -60,13 +62,15 @@ def compare(
         The report; `report.is_within` says whether all differences are within what is promised.
 
     Raises:
-        feedrace.Error: "not_found", "io", "invalid_argument"; "unsupported" without Pillow.
+        feedrace.Error: "not_found", "io", "corrupt_data" (of a shard), "invalid_argument";
+            "unsupported" without Pillow.
     """
+    root = Path(check_path("parity", "source", source))
     check_int("parity", "limit", limit, 1, unit="pictures")
     check_choice("parity", "transform", transform, (*TRANSFORMS, None))
     reference = Reference()
     with tempfile.TemporaryDirectory(prefix="feedrace-parity-") as scratch:
-        pictures, found = find_pictures(Path(source), limit, Path(scratch))
+        pictures, found = find_pictures(root, limit, Path(scratch))
         listed = link_all(pictures, Path(scratch))
         checks: list[_CropCheck] = []
         with ExitStack() as open_streams:
@@ -79,7 +83,7 @@ def compare(
                     open_streams.callback(checks[-1].close)
             decode, skipped = _run(pictures, reference, decoded, checks)
     steps = [decode, *(check.result for check in checks), *([normalize] if checks else [])]
-    return Report(str(source), found, len(pictures), reference.versions, steps, skipped)
+    return Report(str(root), found, len(pictures), reference.versions, steps, skipped)
 
 
 def _run(

@@ -6,6 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from feedrace.names import printable
+
 if TYPE_CHECKING:
     import numpy
 
@@ -98,11 +100,11 @@ class Report:
         chosen = str(self.chosen) if self.found is None else f"{self.chosen} of {self.found}"
         against = " and ".join(f"{name} {version}" for name, version in self.versions.items())
         lines = [
-            f"{self.source}: {chosen} pictures against {against}",
+            f"{printable(self.source)}: {chosen} pictures against {against}",
             f"{'step':<14} {'files':>7} {'largest':>9} {'mean':>10}  promised; worst file",
         ]
         for step in self.steps:
-            worst = f"; {step.worst}" if step.worst else ""
+            worst = f"; {printable(step.worst)}" if step.worst else ""
             lines.append(
                 f"{step.name:<14} {step.files:>7} {step.largest:>9.4g} {step.mean:>10.4g}  "
                 f"{step.promise}{worst}"
@@ -139,4 +141,8 @@ def _shortened(title: str, lines: list[str]) -> list[str]:
         return []
     more = len(lines) - _SHOWN_LINES
     tail = [f"  ... and {more} more; --json lists all"] if more > 0 else []
-    return [f"{title}: {len(lines)}", *(f"  {line}" for line in lines[:_SHOWN_LINES]), *tail]
+    return [
+        f"{title}: {len(lines)}",
+        *(f"  {printable(line)}" for line in lines[:_SHOWN_LINES]),
+        *tail,
+    ]

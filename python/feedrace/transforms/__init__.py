@@ -17,7 +17,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from feedrace.calls import checked
 from feedrace.errors import check_choice, error, invalid, shown
+from feedrace.missing import missing_name
 from feedrace.transforms.members import translate_member
 from feedrace.transforms.python_members import PythonMembers
 from feedrace.transforms.walk import Member, NotNativeError, Step, Walk, contains, flatten
@@ -39,6 +41,7 @@ class Translation(NamedTuple):
     notes: tuple[str, ...]
 
 
+@checked("translate")
 def translate(compose: Any, on_unknown: Literal["python", "error"] = "python") -> Pipeline:
     """A pipeline that does what torchvision's transform does.
 
@@ -120,3 +123,11 @@ def _refusal(members: list[Member], position: int, reason: NotNativeError) -> Ex
     found = f"{reason}; native would be {native}"
     fix = 'change it, or say on_unknown="python"'
     return error("unsupported", f"{members[position].where}: {found}; {fix}")
+
+
+# Not for type checkers, which would take every name for one that is there.
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        fix = "give a loader torchvision's own transform, or describe a pipeline by feedrace.fn"
+        raise missing_name("feedrace.transforms", name, __all__, fix)

@@ -29,6 +29,34 @@ constexpr std::string_view kNoFile =
     "left out, as they are no regular files (pipe, socket or device)";
 constexpr std::string_view kTooLong = "left out, as their path is longer than the system opens";
 constexpr std::string_view kLoop = "links to a folder above left out";
+constexpr std::array<std::string_view, 4> kEndings = {".jpg", ".jpeg", ".png", ".webp"};
+// What torchvision's ImageFolder takes besides, so that its samples have other numbers.
+constexpr std::array<std::string_view, 5> kOfImageFolder = {".bmp", ".pgm", ".ppm", ".tif",
+                                                            ".tiff"};
+// What people keep among their pictures, and torchvision leaves out as well.
+constexpr std::array<std::string_view, 5> kOfNobody = {".avif", ".gif", ".heic", ".jp2", ".jxl"};
+
+bool ends_with(std::string_view name, std::string_view ending) noexcept {
+  if (name.size() < ending.size()) return false;
+  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; };
+  return std::equal(ending.begin(), ending.end(), name.substr(name.size() - ending.size()).begin(),
+                    [&](char a, char b) { return a == lower(b); });
+}
+
+/// Why a picture is left out whose kind is not decoded; "" for what has the ending of no picture.
+std::string undecoded_kind(std::string_view name) {
+  for (const std::string_view ending : kOfImageFolder) {
+    if (!ends_with(name, ending)) continue;
+    return fmt::format(
+        "left out, as {} is not decoded (torchvision's ImageFolder has these samples; convert them "
+        "to .png)",
+        ending);
+  }
+  for (const std::string_view ending : kOfNobody) {
+    if (ends_with(name, ending)) return fmt::format("left out, as {} is not decoded", ending);
+  }
+  return "";
+}
 
 struct CloseDir {
   void operator()(DIR* dir) const noexcept { closedir(dir); }
@@ -154,6 +182,9 @@ class Walk {
     } else if (is_image) {
       folder.begins.push_back(folder.names.size());
       folder.names.append(name).push_back('\0');
+    } else if (kind == EntryKind::kFile) {
+      const std::string why = undecoded_kind(name);
+      if (!why.empty()) out_.findings.add(why, full());
     }
   }
 
@@ -187,14 +218,8 @@ bool is_shard_index(int folder, const std::string& name) {
 }  // namespace
 
 bool has_image_ending(std::string_view name) noexcept {
-  constexpr std::array<std::string_view, 4> kEndings = {".jpg", ".jpeg", ".png", ".webp"};
-  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; };
-  return std::any_of(kEndings.begin(), kEndings.end(), [&](std::string_view ending) {
-    if (name.size() < ending.size()) return false;
-    const std::string_view tail = name.substr(name.size() - ending.size());
-    return std::equal(tail.begin(), tail.end(), ending.begin(),
-                      [&](char a, char b) { return lower(a) == b; });
-  });
+  return std::any_of(kEndings.begin(), kEndings.end(),
+                     [&](std::string_view ending) { return ends_with(name, ending); });
 }
 
 void NameList::append(std::string_view folder, std::string_view name) {

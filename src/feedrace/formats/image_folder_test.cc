@@ -26,6 +26,7 @@ using feedrace::testing::TempDir;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::UnorderedElementsAre;
 
 std::vector<std::string> keys_of(const Dataset& set) {
   std::vector<std::string> keys;
@@ -124,6 +125,34 @@ TEST(ImageFolder, ReportsWhatItLeavesOut) {
       Contains(HasSubstr("no regular files (pipe, socket or device): a/pipe.jpg (1 in all)")));
   EXPECT_THAT(set->warnings(), Contains(HasSubstr("links to a folder above left out: a/up")));
   EXPECT_EQ(set->warnings().size(), 4u);
+}
+
+TEST(ImageFolder, NamesPicturesOfKindsThatItDoesNotDecode) {
+  const TempDir folder;
+  for (const char* name : {"a/1.jpg", "a/1.bmp", "a/b/2.BMP", "a/3.tif", "a/4.gif", "a/5.txt",
+                           "a/gif", "a/6.bmp.txt", "top.bmp"}) {
+    folder.write(name, "");
+  }
+  fs::create_directory(folder.path() / "a/folder.bmp");
+  const auto set = open_dataset({folder.path()});
+  EXPECT_THAT(keys_of(*set), ElementsAre("a/1.jpg"));
+  EXPECT_THAT(set->warnings(),
+              UnorderedElementsAre(HasSubstr("as .bmp is not decoded (torchvision's ImageFolder "
+                                             "has these samples; convert them to .png): a/1.bmp, "
+                                             "a/b/2.BMP (2 in all)"),
+                                   HasSubstr("as .tif is not decoded (torchvision's"),
+                                   HasSubstr("as .gif is not decoded: a/4.gif (1 in all)")));
+}
+
+TEST(ImageFolder, SaysThatAFolderHasOnlyWhatItDoesNotDecode) {
+  const TempDir folder;
+  folder.write("a/1.ppm", "");
+  try {
+    open_dataset({folder.path()});
+    FAIL() << "it was opened";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("as .ppm is not decoded"));
+  }
 }
 
 TEST(ImageFolder, KeepsTheNumberOfAFolderThatCannotBeRead) {

@@ -38,6 +38,19 @@ std::string sizes_text(const SplitOptions& options) {
                      with_commas(options.global_batch()));
 }
 
+/// What to do where no batch is left of `samples`.
+std::string smaller_steps_text(const SplitOptions& options, std::uint64_t samples) {
+  if (options.world_size == 1) {
+    return fmt::format(
+        "use batch_size {} or less, last_batch=\"partial\", which delivers them as one short "
+        "batch, "
+        "or shuffle=False without last_batch, which does so too",
+        samples);
+  }
+  return "use a smaller batch_size, fewer ranks, last_batch=\"pad\", which shares them out evenly, "
+         "or shuffle=False without last_batch, which does so too";
+}
+
 }  // namespace
 
 Split make_split(const SplitOptions& options, std::uint64_t remaining) {
@@ -81,8 +94,8 @@ void require_batches(const SplitOptions& options, std::uint64_t samples) {
   if (make_split(options, samples).steps > 0) return;
   refuse(
       fmt::format("an epoch has {} samples, fewer than one step of {}, and last_batch=drop leaves "
-                  "no batch; use a smaller batch size, fewer ranks, or last_batch=pad",
-                  with_commas(samples), sizes_text(options)));
+                  "no batch; {}",
+                  with_commas(samples), sizes_text(options), smaller_steps_text(options, samples)));
 }
 
 EpochOrder::EpochOrder(std::shared_ptr<const SampleOrder> order, const SplitOptions& split,

@@ -84,7 +84,10 @@ TEST(MakeSplit, RefusesALastBatchThatRanksCannotShare) {
 TEST(RequireBatches, SaysWhatWouldGiveOne) {
   EXPECT_THAT(refusal([] { require_batches({64, 0, 2, LastBatch::kDrop}, 100); }),
               AllOf(HasSubstr("100 samples"), HasSubstr("2 ranks with batches of 64"),
-                    HasSubstr("last_batch=pad")));
+                    HasSubstr("last_batch=\"pad\""), HasSubstr("shuffle=False")));
+  EXPECT_THAT(refusal([] { require_batches({64, 0, 1, LastBatch::kDrop}, 47); }),
+              AllOf(HasSubstr("47 samples"), HasSubstr("batch_size 47 or less"),
+                    HasSubstr("last_batch=\"partial\""), HasSubstr("shuffle=False")));
   EXPECT_THAT(refusal([] { require_batches({1, 0, 16, LastBatch::kPartial}, 10); }),
               HasSubstr("16 ranks"));
   EXPECT_THAT(refusal([] { require_batches({1, 0, 1, LastBatch::kPad}, 0); }),

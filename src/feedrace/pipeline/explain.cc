@@ -12,6 +12,8 @@ constexpr double kUnnoticedWait = 0.05;
 constexpr double kSaturated = 0.8;
 // A reader that waits for the device less than this is not what decode threads wait for.
 constexpr double kReadsMatter = 0.3;
+// In fewer batches there is little to see but the start: the first batch waits for everything.
+constexpr std::uint64_t kTellingBatches = 5;
 // Threads that are busy but this little on a core share it with somebody else.
 constexpr double kOwnCore = 0.8;
 
@@ -47,6 +49,12 @@ std::string verdict(const Stats& stats, bool reads_only) {
   const std::string evidence =
       fmt::format("the consumer waited {:.0f} % of the time, {} decode threads were {:.0f} % busy",
                   waited * 100, decode->thread_count, busy * 100);
+  if (stats.batches < kTellingBatches) {
+    return fmt::format(
+        "the run is too short to tell what limits: after {} batch{}, {}, and most of that is the "
+        "start; ask again after {}",
+        stats.batches, stats.batches == 1 ? "" : "es", evidence, kTellingBatches);
+  }
   if (waited < kUnnoticedWait) return "the consumer limits: " + evidence + "; nothing to do here";
   if (busy >= kSaturated) {
     const double on_core = share(decode->cpu_seconds, decode->busy_seconds - decode->cpu_seconds);

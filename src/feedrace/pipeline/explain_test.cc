@@ -10,6 +10,7 @@ namespace feedrace::pipeline {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 /// Stages that were busy, and waited, so many seconds.
@@ -55,6 +56,23 @@ TEST(Explain, IdleDecodeThreadsBehindAnIdleReaderMeanAFewSlowSamples) {
 
 TEST(Explain, WithoutABatchThereIsNoVerdict) {
   EXPECT_THAT(verdict_of(Stats{}), StartsWith("no verdict yet"));
+}
+
+TEST(Explain, AFewBatchesAreTooShortToTell) {
+  // The first batch's wait alone looks like a few slow samples, storage, or a consumer at rest.
+  for (const Stats& whole :
+       {stats_of({0.1, 9.9}, {10, 10}, 10, {1, 9}), stats_of({9.5, 0.5}, {4, 16}, 4, {1, 9}),
+        stats_of({1, 9}, {19, 1}, 18.5, {1, 9}), stats_of({1, 9}, {4, 16}, 4, {9.8, 0.2})}) {
+    Stats stats = whole;
+    stats.batches = 1;
+    EXPECT_THAT(
+        verdict_of(stats),
+        StartsWith("the run is too short to tell what limits: after 1 batch, the consumer"));
+    stats.batches = 4;
+    EXPECT_THAT(verdict_of(stats), HasSubstr("after 4 batches, "));
+    stats.batches = 5;
+    EXPECT_THAT(verdict_of(stats), Not(HasSubstr("too short")));
+  }
 }
 
 }  // namespace

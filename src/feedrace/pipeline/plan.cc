@@ -121,8 +121,8 @@ void plan_memory(const LoaderOptions& options, const SlotShape& slot, Sizing& si
 
 std::string mixing_text(const order::Mixing& mixing) {
   return fmt::format(
-      "{:.0f} %: {} samples in a row come from {:.1f} of {} equal stretches of the "
-      "stored order, {:.1f} in a random one",
+      "{:.0f} % of random: {} samples in a row come from {:.1f} of {} equal parts of the data, in "
+      "random order from {:.1f}",
       100 * mixing.score, mixing.batch_samples, mixing.stretches, mixing.batch_samples,
       mixing.random_stretches);
 }

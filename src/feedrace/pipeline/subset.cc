@@ -47,6 +47,12 @@ bool has_key_condition(const Subset& subset) {
   return !subset.key_pattern.empty() || subset.key_filter || subset.share;
 }
 
+/// True for a key that matches, with its suffix or without: users see both.
+bool matches_pattern(const std::string& pattern, const std::string& key) {
+  return fnmatch(pattern.c_str(), std::string(canonical_key(key)).c_str(), 0) == 0 ||
+         fnmatch(pattern.c_str(), key.c_str(), 0) == 0;
+}
+
 /// True for the samples that all conditions but the lists hold for.
 bool matches(const Subset& subset, const std::string& key) {
   const std::string_view name = canonical_key(key);
@@ -54,10 +60,7 @@ bool matches(const Subset& subset, const std::string& key) {
     const double place = share_place(name, subset.share_salt);
     if (place < subset.share->begin || place >= subset.share->end) return false;
   }
-  if (!subset.key_pattern.empty() &&
-      fnmatch(subset.key_pattern.c_str(), std::string(name).c_str(), 0) != 0) {
-    return false;
-  }
+  if (!subset.key_pattern.empty() && !matches_pattern(subset.key_pattern, key)) return false;
   return !subset.key_filter || subset.key_filter(name);
 }
 
@@ -168,9 +171,10 @@ ChosenSubset choose_subset(const formats::Dataset& dataset, const Subset& subset
   }
   chosen.text = describe(subset, chosen.selection, dataset.size());
   if (chosen.selection.size() > 0) return chosen;
-  refuse(fmt::format("none of {} samples is left ({}); keys are like {}; widen it",
-                     with_commas(dataset.size()), chosen.text,
-                     printable(canonical_key(dataset.key(0)))));
+  refuse(fmt::format(
+      "none of {} samples is left ({}); keys are like {}, indices from 0 to {}; widen key_pattern, "
+      "key_filter or share, or give a list of keys or a range of indices",
+      with_commas(dataset.size()), chosen.text, printable(dataset.key(0)), dataset.size() - 1));
 }
 
 }  // namespace feedrace::pipeline

@@ -72,6 +72,23 @@ TEST_F(SubsetOfFolder, ConditionsHoldTogether) {
   EXPECT_THAT(members(choose_subset(*dataset_, subset)), ElementsAre(6u, 2u));
 }
 
+TEST_F(SubsetOfFolder, APatternMatchesAKeyWithItsSuffixOrWithout) {
+  dir_.write("folder/c3/a.b.png", "");
+  dir_.write("folder/c3/c.jpg", "");
+  const auto dataset = formats::open_dataset({dir_ / "folder"});
+  const auto matched = [&](const std::string& pattern) {
+    Subset subset;
+    subset.key_pattern = pattern;
+    return members(choose_subset(*dataset, subset));
+  };
+  EXPECT_THAT(matched("c3/*"), ElementsAre(10u, 11u));
+  EXPECT_THAT(matched("c3/a"), ElementsAre(10u));
+  EXPECT_THAT(matched("c3/a.b.png"), ElementsAre(10u));
+  EXPECT_THAT(matched("*.png"), ElementsAre(10u));
+  EXPECT_THAT(matched("c[23]/*.jpg"), ElementsAre(7u, 8u, 9u, 11u));
+  EXPECT_THAT(matched("*/?"), ElementsAre(10u, 11u));
+}
+
 TEST_F(SubsetOfFolder, RefusesWhatTheSetDoesNotHave) {
   Subset subset;
   subset.indices = {3, 10, 99};
@@ -85,7 +102,10 @@ TEST_F(SubsetOfFolder, RefusesWhatTheSetDoesNotHave) {
   EXPECT_THAT(refusal(*dataset_, subset), HasSubstr("give one"));
   subset = {};
   subset.key_pattern = "d*";
-  EXPECT_THAT(refusal(*dataset_, subset), AllOf(HasSubstr("none of 10"), HasSubstr("like c0/000")));
+  EXPECT_THAT(
+      refusal(*dataset_, subset),
+      AllOf(HasSubstr("none of 10"), HasSubstr("like c0/000.jpg, indices from 0 to 9;"),
+            HasSubstr("widen key_pattern, key_filter or share"), HasSubstr("a range of indices")));
   subset = {};
   subset.indices = std::vector<std::uint64_t>{};
   EXPECT_THAT(refusal(*dataset_, subset), HasSubstr("none of 10"));

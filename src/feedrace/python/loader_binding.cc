@@ -20,8 +20,10 @@
 
 #include "feedrace/loader.h"
 #include "feedrace/python/arrays.h"
+#include "feedrace/python/interpreter_lock.h"
 #include "feedrace/python/loader_options.h"
 #include "feedrace/python/native_error.h"
+#include "feedrace/python/py_loader.h"
 
 namespace nb = nanobind;
 
@@ -41,108 +43,6 @@ nb::list decoded(const std::vector<std::string>& texts) {
   for (const std::string& text : texts) list.append(decoded(text));
   return list;
 }
-
-/// A loader, and how Python may use it. What waits for the loader's threads must not hold the
-/// interpreter's lock, since those threads may want it for a Python function. A lock of its own
-/// keeps two threads of Python from being two consumers at a time.
-class PyLoader {
- public:
-  explicit PyLoader(const nb::kwargs& arguments) {
-    LoaderOptions options = loader_options_of(arguments);
-    options.while_waiting = [this, check_signals = std::move(options.while_waiting)] {
-      refuse_if_interrupted();
-      check_signals();
-    };
-    const nb::gil_scoped_release unlocked;
-    loader_ = std::make_shared<Loader>(std::move(options));
-  }
-  ~PyLoader() {
-    const nb::gil_scoped_release unlocked;
-    loader_.reset();
-  }
-  PyLoader(const PyLoader&) = delete;
-  PyLoader& operator=(const PyLoader&) = delete;
-
-  /// For what any thread may call at any time.
-  const Loader* native() const noexcept { return loader_.get(); }
-  Loader* operator->() const noexcept { return loader_.get(); }
-  std::weak_ptr<const Loader> weak() const noexcept { return loader_; }
-
-  /// Calls `body` as the consumer. Signal handlers run while `next()` waits, on its thread: they
-  /// may look, hence the recursive lock.
-  template <typename Body>
-  auto look(const Body& body) const {
-    const Visit visit(*this);
-    const nb::gil_scoped_release unlocked;
-    const std::lock_guard lock(consumer_);
-    return body(*loader_);
-  }
-  /// The same for what moves the loader; inside `next()`, Error.
-  template <typename Body>
-  auto move(const Body& body) {
-    return look([&](Loader& loader) {
-      if (is_moving_) {
-        refuse(
-            "a signal handler moves the loader while next() waits; set a flag in the handler, and "
-            "act on it between batches");
-      }
-      const Moving moving(is_moving_);
-      return body(loader);
-    });
-  }
-
-  /// On: a `next()` that waits, on whatever thread, throws, and so do those that come.
-  void interrupt(bool is_on) noexcept { is_interrupted_ = is_on; }
-
-  /// For good: ends all threads, and lets no thread of Python in. At the end of the interpreter a
-  /// thread that asks for its lock is ended where it stands, which in C++ ends the process.
-  void leave() {
-    interrupt(true);
-    has_left_ = true;
-    while (visits_ > 0) {
-      const nb::gil_scoped_release unlocked;
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-    const nb::gil_scoped_release unlocked;
-    const std::lock_guard lock(consumer_);
-    loader_->pause();
-  }
-
- private:
-  /// A thread of Python that is inside: from before it lets the interpreter's lock go until it has
-  /// it back.
-  struct Visit {
-    explicit Visit(const PyLoader& self) : count(self.visits_) {
-      if (self.has_left_) self.refuse_if_interrupted();
-      ++count;
-    }
-    ~Visit() { --count; }
-    Visit(const Visit&) = delete;
-    Visit& operator=(const Visit&) = delete;
-    std::atomic<int>& count;
-  };
-
-  void refuse_if_interrupted() const {
-    if (!is_interrupted_) return;
-    throw Error(ErrorCode::kCancelled,
-                "the loader was stopped by another thread; end the loop that runs on this one");
-  }
-
-  struct Moving {
-    explicit Moving(bool& is_moving) : flag(is_moving) { flag = true; }
-    ~Moving() { flag = false; }
-    Moving(const Moving&) = delete;
-    Moving& operator=(const Moving&) = delete;
-    bool& flag;
-  };
-
-  std::shared_ptr<Loader> loader_;
-  mutable std::recursive_mutex consumer_;
-  mutable std::atomic<int> visits_ = 0;
-  std::atomic<bool> is_interrupted_ = false;
-  std::atomic<bool> has_left_ = false;
-  bool is_moving_ = false;  // Guarded by consumer_.
-};
 
 /// A batch; arrays of it hold it, and by it the memory.
 struct PyBatch {
@@ -208,7 +108,7 @@ nb::tuple jagged_of(const std::shared_ptr<Batch>& held) {
   auto values = std::make_shared<Values>();
   values->batch = held;
   {
-    const nb::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     values->memory = std::make_unique_for_overwrite<std::byte[]>(bytes + kAlignment);
     void* begin = values->memory.get();
     std::size_t space = bytes + kAlignment;
@@ -244,7 +144,7 @@ nb::list keys_of(const PyBatch& self) {
   std::vector<std::string> keys;
   {
     // Should this be the last one to hold the loader, its threads end here: not under the lock.
-    const nb::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     const std::shared_ptr<const Loader> loader = self.loader.lock();
     if (!loader) refuse("keys: the loader of this batch is gone; take keys while it lives");
     for (const std::uint64_t index : self.batch->indices)
@@ -488,7 +388,7 @@ void bind_loader(nb::module_& module) {
   nb::class_<PyLoader> loader(module, "Loader",
                               "The loader of C++, as it is. Any thread may use it; calls that move "
                               "it, or ask where it stands, wait for each other.",
-                              nb::is_weak_referenceable());
+                              nb::is_weak_referenceable(), nb::type_slots(PyLoader::slots()));
   bind_moves(loader);
   bind_facts(loader);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "feedrace/python/loader_options.h"
 
+#include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -15,6 +16,8 @@
 #include <fmt/ranges.h>
 
 #include "feedrace/pipeline/option_names.h"
+#include "feedrace/python/held.h"
+#include "feedrace/python/interpreter_lock.h"
 #include "feedrace/python/native_error.h"
 #include "feedrace/python/steps.h"
 
@@ -22,14 +25,6 @@ namespace nb = nanobind;
 
 namespace feedrace::python {
 namespace {
-
-/// A Python object that threads of the loader may copy and let go of.
-std::shared_ptr<nb::object> shared(nb::object value) {
-  return {new nb::object(std::move(value)), [](nb::object* held) {
-            const nb::gil_scoped_acquire lock;
-            delete held;
-          }};
-}
 
 using pipeline::Names;
 
@@ -93,6 +88,7 @@ class Arguments {
       }
     }
   }
+  const std::string& owner() const noexcept { return owner_; }
   [[noreturn]] void wrong(const char* name, nb::handle value, const char* wanted) const {
     refuse(fmt::format("{}{} is {}; it must be {}", owner_, name, nb::repr(value).c_str(), wanted));
   }
@@ -134,23 +130,80 @@ std::string path(Arguments& arguments, const char* name) {
   return {text.c_str(), text.size()};
 }
 
-Subset read_subset(const nb::object& given) {
+/// A range, a one-dimensional array of 64 bits, or a list: a list of millions would take seconds.
+std::vector<std::uint64_t> read_indices(const Arguments& arguments, const nb::object& given) {
+  constexpr const char* kWanted = "a list of whole numbers";
+  std::vector<std::uint64_t> indices;
+  if (PyRange_Check(given.ptr())) {
+    std::uint64_t at = 0;
+    std::int64_t step = 0;
+    if (!nb::try_cast(given.attr("start"), at) || !nb::try_cast(given.attr("step"), step)) {
+      arguments.wrong("indices", given, kWanted);
+    }
+    const std::size_t count = nb::len(given);
+    try {
+      indices.resize(count);
+    } catch (const std::exception&) {
+      refuse_for_memory(
+          fmt::format("{}indices lists {} samples of 8 bytes each", arguments.owner(), count));
+    }
+    for (std::uint64_t& index : indices) {
+      index = at;
+      at += static_cast<std::uint64_t>(step);
+    }
+    return indices;
+  }
+  nb::ndarray<const std::uint64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> numbers;
+  if (nb::try_cast(given, numbers, /*convert=*/false)) {
+    indices.assign(numbers.data(), numbers.data() + numbers.size());
+  } else if (!nb::try_cast(given, indices)) {
+    arguments.wrong("indices", given, kWanted);
+  }
+  return indices;
+}
+
+/// Keys as os.fsencode has them: those of shards may hold bytes that are not UTF-8.
+std::vector<std::string> read_keys(const Arguments& arguments, const nb::object& given) {
+  std::vector<std::string> keys;
+  if (!nb::isinstance<nb::sequence>(given) || nb::isinstance<nb::str>(given)) {
+    arguments.wrong("keys", given, kTexts);
+  }
+  for (const nb::handle each : given) {
+    if (!nb::isinstance<nb::str>(each)) arguments.wrong("keys", given, kTexts);
+    const nb::object encoded = nb::steal(PyUnicode_EncodeFSDefault(each.ptr()));
+    if (!encoded.is_valid()) throw nb::python_error();
+    const auto key = nb::borrow<nb::bytes>(encoded);
+    keys.emplace_back(key.c_str(), key.size());
+  }
+  return keys;
+}
+
+/// What is called later is added to `held`.
+Subset read_subset(const nb::object& given, std::vector<Held>& held) {
   Subset subset;
   if (!given.is_valid()) return subset;
   if (!nb::isinstance<nb::dict>(given))
     refuse("subset is not a dict; give share, keys, key_pattern, key_filter or indices");
   Arguments arguments("subset: ", nb::borrow<nb::dict>(given));
-  arguments.read("keys", subset.keys, kTexts);
+  if (const nb::object keys = arguments.find("keys"); keys.is_valid()) {
+    subset.keys = read_keys(arguments, keys);
+  }
   arguments.read("key_pattern", subset.key_pattern, "a str");
   arguments.read("key_filter_name", subset.key_filter_name, "a str");
   if (nb::object filter = arguments.find("key_filter"); filter.is_valid()) {
-    subset.key_filter = [call = shared(std::move(filter))](std::string_view key) {
-      const nb::gil_scoped_acquire lock;
-      return nb::cast<bool>(nb::bool_((*call)(nb::str(key.data(), key.size()))));
+    held.push_back(hold(std::move(filter)));
+    subset.key_filter = [call = held.back()](std::string_view key) {
+      const Locked lock;
+      const nb::object text = nb::steal(
+          PyUnicode_DecodeFSDefaultAndSize(key.data(), static_cast<Py_ssize_t>(key.size())));
+      if (!text.is_valid()) throw nb::python_error();
+      return nb::cast<bool>(nb::bool_((*call)(text)));
     };
   }
   arguments.read("share_salt", subset.share_salt, kCount);
-  arguments.read("indices", subset.indices, "a list of whole numbers");
+  if (const nb::object indices = arguments.find("indices"); indices.is_valid()) {
+    subset.indices = read_indices(arguments, indices);
+  }
   if (const nb::object share = arguments.find("share"); share.is_valid()) {
     if (!nb::isinstance<nb::sequence>(share) || nb::len(share) != 2) {
       arguments.wrong("share", share, "(begin, end) of [0, 1]");
@@ -171,7 +224,8 @@ formats::OpenOptions read_format(Arguments& arguments) {
   return format;
 }
 
-std::vector<DataSource> read_sets(const nb::object& given, const formats::OpenOptions& format) {
+std::vector<DataSource> read_sets(const nb::object& given, const formats::OpenOptions& format,
+                                  std::vector<Held>& held) {
   std::vector<DataSource> sets;
   if (!given.is_valid()) return sets;
   for (const nb::handle each : given) {
@@ -183,7 +237,7 @@ std::vector<DataSource> read_sets(const nb::object& given, const formats::OpenOp
     arguments.read("name", set.name, "a str");
     set.sources = paths(arguments, "sources");
     set.number_like = paths(arguments, "number_like");
-    set.subset = read_subset(arguments.find("subset"));
+    set.subset = read_subset(arguments.find("subset"), held);
     arguments.read("repeat", set.repeat, "a whole number of at least 1");
     arguments.read("weight", set.weight, "a number of at least 0");
     arguments.finish();
@@ -205,10 +259,10 @@ std::optional<SharedCache> read_shared_cache(const nb::object& given) {
   return cache;
 }
 
-RankCheck check_through(nb::object all_gather) {
+RankCheck check_through(Held all_gather) {
   RankCheck check;
-  check.all_gather = [call = shared(std::move(all_gather))](const std::string& text) {
-    const nb::gil_scoped_acquire lock;
+  check.all_gather = [call = std::move(all_gather)](const std::string& text) {
+    const Locked lock;
     std::vector<std::string> texts;
     if (!nb::try_cast((*call)(nb::str(text.c_str(), text.size())), texts)) {
       refuse(
@@ -222,19 +276,19 @@ RankCheck check_through(nb::object all_gather) {
 }  // namespace
 
 void check_signals() {
-  const nb::gil_scoped_acquire lock;
+  const Locked lock;
   if (PyErr_CheckSignals() != 0) throw nb::python_error();
 }
 
-LoaderOptions loader_options_of(const nb::kwargs& given) {
+LoaderOptions loader_options_of(const nb::kwargs& given, std::vector<Held>& held) {
   Arguments arguments("", nb::borrow<nb::dict>(given));
   LoaderOptions options;
   options.sources = paths(arguments, "sources");
   options.number_like = paths(arguments, "number_like");
   options.format = read_format(arguments);
-  options.subset = read_subset(arguments.find("subset"));
+  options.subset = read_subset(arguments.find("subset"), held);
   arguments.read("repeat", options.repeat, "a whole number of at least 1");
-  options.sets = read_sets(arguments.find("sets"), options.format);
+  options.sets = read_sets(arguments.find("sets"), options.format, held);
   arguments.read("epoch_samples", options.epoch_samples, kCount);
   if (const nb::object steps = arguments.find("steps"); steps.is_valid()) {
     if (!nb::isinstance<nb::list>(steps)) arguments.wrong("steps", steps, "a list of dicts");
@@ -250,7 +304,8 @@ LoaderOptions loader_options_of(const nb::kwargs& given) {
   arguments.read("rank", options.rank, kCount);
   arguments.read("world_size", options.world_size, kCount);
   if (nb::object gather = arguments.find("all_gather"); gather.is_valid()) {
-    options.rank_check = check_through(std::move(gather));
+    held.push_back(hold(std::move(gather)));
+    options.rank_check = check_through(held.back());
   }
   arguments.read("num_threads", options.thread_count, kCount);
   arguments.read("prefetch_factor", options.prefetch_factor, "a whole number of at least 1");

@@ -3,14 +3,18 @@
 
 #include <nanobind/nanobind.h>
 
+#include <vector>
+
 #include "feedrace/loader.h"
+#include "feedrace/python/held.h"
 
 namespace feedrace::python {
 
 /// The options of a loader from keyword arguments, which have the names and values that
 /// `Loader.__init__` documents. Throws Error kInvalidArgument: one that is not known, or of the
-/// wrong type; the values themselves are the loader's to check.
-LoaderOptions loader_options_of(const nanobind::kwargs& arguments);
+/// wrong type; the values themselves are the loader's to check. Functions that the loader will call
+/// are added to `held`, but for those of steps.
+LoaderOptions loader_options_of(const nanobind::kwargs& arguments, std::vector<Held>& held);
 
 /// Lets Ctrl-C end a wait: Python's signal handlers run on its main thread only, between bytecodes.
 /// Takes the interpreter's lock. Throws what the handler raised.

@@ -35,6 +35,9 @@ nb::dict described(const nb::list& steps) {
 }  // namespace
 }  // namespace feedrace::python
 
+// Python finds our entry point, at the end; this renames nanobind's, which comes behind it.
+#define PyInit__feedrace nanobind_entry  // NOLINT(bugprone-reserved-identifier)
+
 NB_MODULE(_feedrace, module) {
   namespace python = feedrace::python;
   using feedrace::Pipeline;
@@ -50,4 +53,19 @@ NB_MODULE(_feedrace, module) {
   module.def("recipe_names", &Pipeline::recipe_names);
   module.def("describe", &python::described, nb::arg("steps"),
              "Checks steps; gives text, notes (what does not fuse, and why), size, dtype, layout.");
+}
+
+#undef PyInit__feedrace
+
+/// Threads of loaders, and nanobind itself, know the main interpreter only: what a second one makes
+/// of the module would be mixed up with what the first one has.
+// NOLINTNEXTLINE(bugprone-reserved-identifier,readability-identifier-naming): as Python has it.
+extern "C" NB_EXPORT PyObject* PyInit__feedrace() {
+  if (PyInterpreterState_GetID(PyInterpreterState_Get()) != 0) {
+    PyErr_SetString(PyExc_ImportError,
+                    "feedrace._feedrace: it is imported in an interpreter that is not the main one "
+                    "of the process; import it in the main one, or in another process");
+    return nullptr;
+  }
+  return nanobind_entry();
 }

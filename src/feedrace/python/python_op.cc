@@ -13,6 +13,7 @@
 #include <fmt/ranges.h>
 
 #include "feedrace/core/text.h"
+#include "feedrace/python/interpreter_lock.h"
 #include "feedrace/random.h"
 
 namespace nb = nanobind;
@@ -60,27 +61,69 @@ std::string what_is(nb::handle value) {
   return text;
 }
 
+/// What was raised, with where; without what the frames had in their variables, such as pictures.
+Held without_locals(const nb::python_error& error) {
+  if (error.traceback().is_valid()) {
+    nb::module_::import_("traceback").attr("clear_frames")(error.traceback());
+    PyException_SetTraceback(error.value().ptr(), error.traceback().ptr());
+  }
+  return hold(nb::borrow(error.value()));
+}
+
+thread_local const PythonOp* running_op = nullptr;
+
+/// A function may run a loop over another loader, but that runs its own ops on other threads.
+struct Running {
+  explicit Running(const PythonOp* op) { running_op = op; }
+  ~Running() { running_op = nullptr; }
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
+};
+
 }  // namespace
 
 PythonOp::PythonOp(nb::object function, std::string name, std::optional<ops::ImageSize> size,
                    bool is_random)
-    : function_(std::move(function)), name_(std::move(name)), size_(size), is_random_(is_random) {}
+    : function_(hold(std::move(function))),
+      name_(std::move(name)),
+      size_(size),
+      is_random_(is_random) {}
 
-PythonOp::~PythonOp() {
-  const nb::gil_scoped_acquire lock;
-  function_.reset();
+void RaisedExceptions::keep(const std::string& text, Held exception) const {
+  constexpr std::size_t kMost = 1024;  // As many as batches that are being made may have, or so.
+  const std::lock_guard lock(mutex_);
+  if (by_text_.size() < kMost) by_text_.emplace(text, std::move(exception));
 }
 
+Held RaisedExceptions::find(std::string_view message) const {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [text, exception] : by_text_) {
+    if (message.find(text) != std::string_view::npos) return exception;
+  }
+  return nullptr;
+}
+
+const PythonOp* PythonOp::running() noexcept { return running_op; }
+
 nb::object PythonOp::call(const ops::ConstImageView& input, SampleRandom& random) const {
-  if (!is_random_) return function_(copy_of(input));
-  nb::object bits = nb::int_(0);
-  for (int i = 0; i < 4; ++i) bits = (bits << nb::int_(32)) | nb::int_(random.next());
-  return function_(copy_of(input), bits);
+  const nb::object picture = copy_of(input);
+  nb::object bits;
+  if (is_random_) {
+    bits = nb::int_(0);
+    for (int i = 0; i < 4; ++i) bits = (bits << nb::int_(32)) | nb::int_(random.next());
+  }
+  // As C has it: nothing of C++ may lie between this and where the thread could be ended.
+  PyObject* const result = or_never([&] {
+    return PyObject_CallFunctionObjArgs(function_->ptr(), picture.ptr(), bits.ptr(), nullptr);
+  });
+  if (result == nullptr) throw nb::python_error();
+  return nb::steal(result);
 }
 
 void PythonOp::run(const ops::ConstImageView& input, const ops::ImageView& output,
                    SampleRandom& random) const {
-  const nb::gil_scoped_acquire lock;
+  const Locked lock;
+  const Running running(this);
   std::string failed;
   try {
     const nb::object result = call(input, random);
@@ -105,6 +148,7 @@ void PythonOp::run(const ops::ConstImageView& input, const ops::ImageView& outpu
     // SystemExit, KeyboardInterrupt: the program is to end, no picture is at fault.
     if (!error.matches(PyExc_Exception)) throw UserExit{std::make_shared<nb::python_error>(error)};
     failed = fmt::format("{}: {}", text_of(error.type().attr("__name__")), text_of(error.value()));
+    if (keeps_raised_) raised_.keep(failed, without_locals(error));
   }
   if (!failed.empty()) throw std::runtime_error(failed);
 }

@@ -116,8 +116,9 @@ void LoadOptions::add_subset_options(CLI::App& command) {
   command.add_option("--repeat", loader.repeat, "Passes over the data in an epoch; not with --set")
       ->check(whole_number(1, 1'000'000));
   command
-      .add_option("--keys", loader.subset.key_pattern,
-                  "Only samples whose key matches: * any characters, ? one, [a-z] a set")
+      .add_option("--keys,--key-pattern", loader.subset.key_pattern,
+                  "Only samples whose key matches, with its suffix or without: * any characters, ? "
+                  "one, [a-z] a set")
       ->check(not_empty());
   command.add_option("--key-file", key_file, "Only the samples of this file, a key a line")
       ->check(not_empty());

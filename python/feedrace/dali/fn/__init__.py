@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DALI's operators, as far as feedrace has them. Any other name says what there is when called.
+"""DALI's operators, as far as feedrace has them. Any other name says what there is.
 
 Pixels are what `feedrace` makes everywhere: decoded as libjpeg-turbo does, resized as Pillow does
 (bilinear, antialiased). DALI decodes the same; its resize clamps at the picture's edge where
@@ -8,7 +8,7 @@ Pillow narrows the filter, and with `subpixel_scale` it shifts by less than a pi
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from feedrace import errors
 from feedrace.dali import nodes, operators, types
@@ -194,5 +194,8 @@ def copy(node: Any) -> nodes.DataNode:
     return node
 
 
-def __getattr__(name: str) -> operators.Missing:
-    return operators.missing(__name__, name)
+# Not for type checkers, which would take every name for one that is there.
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> operators.MissingModule:
+        return operators.missing(__name__, name)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from feedrace import errors
 from feedrace.dali import nodes, operators, types
@@ -88,5 +88,8 @@ def image_random_crop(
     return node.then(random_crop=step)
 
 
-def __getattr__(name: str) -> operators.Missing:
-    return operators.missing(__name__, name)
+# Not for type checkers, which would take every name for one that is there.
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> operators.MissingModule:
+        return operators.missing(__name__, name)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 from typing import Any
 
 from feedrace import errors
@@ -96,7 +97,7 @@ def resize(
     node = operators.images(name, images)
     errors.check_bool(name, "subpixel_scale", subpixel_scale)
     ways = {"size": size, "resize_shorter": resize_shorter, "resize_longer": resize_longer}
-    given = [key for key, value in ways.items() if value is not None and value != 0]
+    given = [key for key, value in ways.items() if _is_set(value)]
     given += ["resize_x and resize_y"] if _is_set(resize_x) or _is_set(resize_y) else []
     if len(given) != 1:
         found = f"given are {errors.listed(given)}" if given else "no size is given"
@@ -114,7 +115,7 @@ def resize(
 
 
 def _is_set(value: Any) -> bool:
-    return value is not None and value != 0
+    return value is not None and not (isinstance(value, numbers.Real) and not value)
 
 
 def _resize_step(

@@ -8,6 +8,8 @@ import logging
 from typing import Any
 
 from feedrace import errors
+from feedrace.calls import checked_methods
+from feedrace.dali import operators
 from feedrace.dali.pipeline import Pipeline
 from feedrace.outputs import converter
 
@@ -22,6 +24,7 @@ class LastBatchPolicy(enum.Enum):
     PARTIAL = 2  # They come as a smaller batch.
 
 
+@checked_methods
 class BaseIterator:
     """Goes through pipelines in epochs of equal length.
 
@@ -69,8 +72,12 @@ class BaseIterator:
             raise errors.invalid(self.where, found, "give LastBatchPolicy.FILL, DROP or PARTIAL")
         errors.check_bool(self.where, "last_batch_padded", last_batch_padded)
         self._policy = last_batch_policy
+        if reader_name is not None:
+            errors.check_text(self.where, "reader_name", reader_name)
         self._reader_name = reader_name
-        self._size = -1 if size == -1 else errors.check_int(self.where, "size", size, 1)
+        self._size = (
+            -1 if operators.is_unset(size) else errors.check_int(self.where, "size", size, 1)
+        )
         if reader_name is not None and (self._size > 0 or last_batch_padded):
             other = "size" if self._size > 0 else "last_batch_padded"
             fix = f"leave {other} out: the reader tells"

@@ -6,11 +6,13 @@ from __future__ import annotations
 from typing import Any
 
 from feedrace import errors
+from feedrace.calls import checked_methods
 from feedrace.dali.plugin.base_iterator import BaseIterator, LastBatchPolicy
 
 __all__ = ["DALIGenericIterator", "LastBatchPolicy"]
 
 
+@checked_methods
 class DALIGenericIterator(BaseIterator):
     """Batches as a dict of JAX arrays by `output_map`'s names, of one pipeline.
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from feedrace import errors
+from feedrace.calls import checked_methods
 from feedrace.dali.pipeline import Pipeline
 from feedrace.dali.plugin.base_iterator import BaseIterator, LastBatchPolicy
 
@@ -20,6 +21,7 @@ class DALIGenericIterator(BaseIterator):
     """
 
 
+@checked_methods
 class DALIClassificationIterator(DALIGenericIterator):
     """`DALIGenericIterator` of pipelines with the outputs "data" and "label"."""
 
