@@ -101,9 +101,9 @@ TEST_F(FusedPassRefusal, SaysWhichCallOfTheDriverFailed) {
   EXPECT_EQ(run(call_), FEEDRACE_CUDA_OK);  // Nothing that failed stays behind.
 }
 
-class FusedPassOldDriver : public FusedPassOnStubs {};
+class FusedPassTooOld : public FusedPassOnStubs {};
 
-TEST_F(FusedPassOldDriver, IsRefusedWithTheRemedy) {
+TEST_F(FusedPassTooOld, TheDriverIsRefusedWithTheRemedy) {
   stream_.reset();
   device_.reset();
   feedrace_stub_set_driver_version(12040);
@@ -118,6 +118,23 @@ TEST_F(FusedPassOldDriver, IsRefusedWithTheRemedy) {
   EXPECT_THAT(failure(call, FEEDRACE_CUDA_UNSUPPORTED),
               AllOf(HasSubstr("the driver is for CUDA 12.4, the kernels are built for CUDA 13."),
                     HasSubstr("install a newer driver")));
+}
+
+TEST_F(FusedPassTooOld, TheDeviceIsRefusedWithTheRemedy) {
+  stream_.reset();
+  device_.reset();
+  feedrace_stub_set_compute(7, 5);
+  device_ = device();
+  stream_ = std::make_unique<Stream>(device_);
+  Sample sample = whole(ops::noise(4, 4, 10), {4, 4});
+  sample.place();
+  const DeviceMemory memory(device_, 4096);
+  feedrace_cuda_output output = output_of({4, 4}, all_formats().front());
+  output.address = memory.address();
+  Call call = prepare({sample}, output);
+  EXPECT_THAT(failure(call, FEEDRACE_CUDA_UNSUPPORTED),
+              AllOf(HasSubstr("compute capability 7.5, the kernels need 8.0"),
+                    HasSubstr("device=\"cpu\"")));
 }
 
 }  // namespace

@@ -160,9 +160,10 @@ struct feedrace_cuda_plugin {
   void (*close_runtime)(feedrace_cuda_runtime* runtime);
   /* Facts as JSON, ended by a 0 byte, of *needed_bytes with it; cut where capacity ends. Keys:
      "driver": {"version": "13.0", "library": path} or {"missing": why, "remedy": what to do};
-     "nvml", "nvjpeg", "cufile": likewise;
-     "devices": [{"ordinal", "name", "uuid", "pci", "compute", "memory_bytes", "free_bytes",
-                  "numa_node", "jpeg_engines"}]; "devices_missing": why there are none. */
+     "nvml", "nvjpeg", "cufile": likewise; nvjpeg also "hardware": [{"ordinal", "engines",
+     "cores"}], for which each device's context is made for a moment;
+     "devices": [{"ordinal", "name", "uuid", "pci", "compute", "memory_bytes",
+                  "multiprocessors"}]; "devices_missing": why there are none. */
   int (*info)(feedrace_cuda_runtime* runtime, char* json, size_t capacity, size_t* needed_bytes,
               struct feedrace_cuda_error* error);
 
@@ -217,14 +218,15 @@ struct feedrace_cuda_plugin {
                         size_t bytes, feedrace_cuda_stream stream,
                         struct feedrace_cuda_error* error);
 
-  /* --- the fused pass: crop, resize, mirror, normalise, convert; one launch a batch ------------ */
-  /* Bytes of device memory that a call of this count and output size needs beside; 0 is allowed. */
+  /* --- the fused pass: crop, resize, mirror, normalise, convert; two launches a batch ----------- */
+  /* Bytes of device memory, aligned to 16, that a call with just these geometries needs beside. */
   int (*fused_pass_scratch)(feedrace_cuda_device* device,
                             const struct feedrace_cuda_geometry* geometries, uint32_t count,
                             const struct feedrace_cuda_output* output, size_t* bytes,
                             struct feedrace_cuda_error* error);
-  /* pictures, geometries: [count], on the host, read before the call returns. `staging`: pinned,
-     `staging_bytes` >= count * 256, the caller's until the stream is past. */
+  /* pictures, geometries: [count], on the host, read before the call returns; row_bytes of at least
+     3 a pixel. `staging`: pinned, `staging_bytes` >= count * 256. Scratch and staging are in use
+     until the stream is past, also when the call failed. */
   int (*fused_pass)(feedrace_cuda_device* device, const struct feedrace_cuda_picture* pictures,
                     const struct feedrace_cuda_geometry* geometries, uint32_t count,
                     const struct feedrace_cuda_output* output, uint64_t scratch,
@@ -232,18 +234,23 @@ struct feedrace_cuda_plugin {
                     feedrace_cuda_stream stream, struct feedrace_cuda_error* error);
 
   /* --- nvJPEG ---------------------------------------------------------------------------------- */
+  /* Closed before its device. Memory for max_batch pictures of max_width_px x max_height_px may be
+     taken here (NO_MEMORY, with the sizes): give what the data has, not the largest that there
+     could be. */
   int (*open_decoder)(feedrace_cuda_device* device,
                       const struct feedrace_cuda_decoder_options* options,
                       feedrace_cuda_decoder** decoder, struct feedrace_cuda_error* error);
   void (*close_decoder)(feedrace_cuda_decoder* decoder);
   /* Pictures that it refuses or that fail have a status of their own, and the call succeeds; those
-     are the caller's to decode elsewhere. Ordered on the stream; all memory that the outputs lie in
-     must have no work pending on it (see docs/gpu.md: Hopper does not wait). */
+     are the caller's to decode elsewhere. Ordered on the stream, which must be past the call before
+     `bytes` and `device_bytes` go. After a call that failed no picture is being written. */
   int (*decode)(feedrace_cuda_decoder* decoder, struct feedrace_cuda_jpeg* jpegs, uint32_t count,
                 feedrace_cuda_stream stream, struct feedrace_cuda_error* error);
 
   /* --- cuFile ------------------------------------------------------------------------------------ */
-  /* Refused with the first reason of: driver, device, context, /proc/modules, udev, /dev/nvidia-fs
+  /* close_direct comes before close_device, and before memory is released that is still registered:
+     nvidia-fs can deadlock over that.
+     Refused with the first reason of: driver, device, context, /proc/modules, udev, /dev/nvidia-fs
      nodes, the library itself. */
   int (*open_direct)(feedrace_cuda_device* device,
                      const struct feedrace_cuda_direct_options* options,
@@ -259,7 +266,7 @@ struct feedrace_cuda_plugin {
   void (*close_file)(feedrace_cuda_file* file);
   /* Reads to base + memory_offset, base being what was registered. Blocks. Fewer bytes than asked
      only at the end of the file; 0 of a file that goes on is a failure. Several threads may read
-     one file. */
+     one file. Bytes and both offsets are multiples of 4096. */
   int (*read)(feedrace_cuda_file* file, uint64_t base, size_t bytes, uint64_t file_offset,
               uint64_t memory_offset, size_t* bytes_read, struct feedrace_cuda_error* error);
   int (*direct_counts)(feedrace_cuda_direct* direct, struct feedrace_cuda_direct_counts* counts,

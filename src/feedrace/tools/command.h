@@ -43,6 +43,7 @@ void add_bench(CLI::App& app);
 void add_bench_io(CLI::App& bench);
 void add_bench_files(CLI::App& bench);
 void add_warm(CLI::App& app);
+void add_gpu_info(CLI::App& app);
 
 /// Notes for a person, one line each, on standard error: output stays what scripts read. A standard
 /// error that can't be written is no reason to stop.

@@ -41,6 +41,7 @@ int run(int argc, char** argv) {
   add_rehearse(app);
   add_bench(app);
   add_warm(app);
+  add_gpu_info(app);
   try {
     app.parse(argc, argv);
     return kGood;

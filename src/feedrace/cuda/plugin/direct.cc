@@ -96,7 +96,7 @@ using Json = nlohmann::ordered_json;
 
 void refuse_missing_device(const feedrace_cuda_device& device) {
   const Driver& driver = device.driver;
-  if (!driver.missing.empty()) throw Refusal(FEEDRACE_CUDA_UNSUPPORTED, driver.missing);
+  if (!driver.missing.empty()) throw Refusal(FEEDRACE_CUDA_UNSUPPORTED, driver.refusal());
   int count = 0;
   check(driver, driver.cuDeviceGetCount(&count), "cuDeviceGetCount");
   if (count == 0) {

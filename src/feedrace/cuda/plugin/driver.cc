@@ -20,10 +20,8 @@ void find(const Library& library, const char* name, Call& call, std::string& lac
 
 Driver::Driver(const std::vector<std::string>& folders) : library("libcuda.so.1", folders) {
   if (!library) {
-    missing = fmt::format(
-        "libcuda.so.1 (the driver of NVIDIA) is not there: {}; install the driver, or give the "
-        "container the GPU (--gpus all)",
-        library.failure());
+    missing = "libcuda.so.1 (the driver of NVIDIA) is not there: " + library.failure();
+    remedy = "install the driver, or give the container the GPU (--gpus all)";
     return;
   }
   std::string lacking;
@@ -31,16 +29,17 @@ Driver::Driver(const std::vector<std::string>& folders) : library("libcuda.so.1"
   FEEDRACE_DRIVER_CALLS(FEEDRACE_FIND)
 #undef FEEDRACE_FIND
   if (!lacking.empty()) {
-    missing = fmt::format("{} lacks {}; install a driver for CUDA {}.{} or newer", library.path(),
-                          lacking, CUDA_VERSION / 1000, CUDA_VERSION % 1000 / 10);
+    missing = fmt::format("{} lacks {}", library.path(), lacking);
+    remedy = fmt::format("install a driver for CUDA {}.{} or newer", CUDA_VERSION / 1000,
+                         CUDA_VERSION % 1000 / 10);
     return;
   }
   if (const CUresult result = cuInit(0); result != CUDA_SUCCESS) {
     const char* text = nullptr;
     const bool has_text = cuGetErrorString(result, &text) == CUDA_SUCCESS && text != nullptr;
-    missing = fmt::format(
-        "cuInit of {} gave {} ({}); check nvidia-smi and that /dev/nvidia* may be opened",
-        library.path(), static_cast<int>(result), has_text ? text : "an unknown error");
+    missing = fmt::format("cuInit of {} gave {} ({})", library.path(), static_cast<int>(result),
+                          has_text ? text : "an unknown error");
+    remedy = "check nvidia-smi and that /dev/nvidia* may be opened";
     return;
   }
   cuDriverGetVersion(&version);

@@ -56,8 +56,11 @@ struct Driver {
   explicit Driver(const std::vector<std::string>& folders);
 
   Library library;
-  /// Empty when it can be used; else why not and what to do, in one line.
+  /// Empty when it can be used; else why not.
   std::string missing;
+  std::string remedy;  ///< What to do when it is missing.
+  /// Both, in one line.
+  std::string refusal() const { return missing + "; " + remedy; }
   int version = 0;  ///< 13000 is 13.0.
 
 #define FEEDRACE_DRIVER_MEMBER(name) decltype(&::name) name = nullptr;

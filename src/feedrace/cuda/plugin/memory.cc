@@ -9,7 +9,7 @@ using feedrace::cuda_plugin::Refusal;
 
 feedrace_cuda_device::feedrace_cuda_device(const feedrace_cuda_runtime& opened, int number)
     : runtime(opened), driver(opened.driver), ordinal(number) {
-  if (!driver.missing.empty()) throw Refusal(FEEDRACE_CUDA_UNSUPPORTED, driver.missing);
+  if (!driver.missing.empty()) throw Refusal(FEEDRACE_CUDA_UNSUPPORTED, driver.refusal());
   int count = 0;
   check(driver, driver.cuDeviceGetCount(&count), "cuDeviceGetCount");
   if (number < 0 || number >= count) {

@@ -68,7 +68,7 @@ Json facts_of(const Nvml& nvml, unsigned index) {
 }
 
 Json missing(const std::string& why, const char* remedy) {
-  return {{"missing", fmt::format("{}; {}", why, remedy)}};
+  return {{"missing", why}, {"remedy", remedy}};
 }
 
 Json facts_of_all(const Nvml& nvml) {

@@ -10,7 +10,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Json driver_facts(const Driver& driver) {
-  if (!driver.missing.empty()) return {{"missing", driver.missing}};
+  if (!driver.missing.empty()) return {{"missing", driver.missing}, {"remedy", driver.remedy}};
   return {{"version", fmt::format("{}.{}", driver.version / 1000, driver.version % 1000 / 10)},
           {"library", driver.library.path()}};
 }
@@ -56,7 +56,7 @@ Json device_facts(const Driver& driver, int ordinal) {
 void add_devices(const Driver& driver, Json& facts) {
   facts["devices"] = Json::array();
   if (!driver.missing.empty()) {
-    facts["devices_missing"] = driver.missing;
+    facts["devices_missing"] = driver.refusal();
     return;
   }
   int count = 0;

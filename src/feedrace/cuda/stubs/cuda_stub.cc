@@ -113,6 +113,8 @@ struct World {
   int devices = 1;
   std::size_t memory_bytes = std::size_t{1} << 30U;
   int driver_version = CUDA_VERSION;
+  std::atomic<int> compute_major = 9;
+  std::atomic<int> compute_minor = 0;
   std::atomic<int> delay_us = 0;
   std::map<std::string, Failure> failures;
   std::map<std::string, std::uint64_t> calls;
@@ -143,6 +145,8 @@ void World::reset() {
   devices = 1;
   memory_bytes = std::size_t{1} << 30U;
   driver_version = CUDA_VERSION;
+  compute_major = 9;
+  compute_minor = 0;
   delay_us = 0;
   failures.clear();
   calls.clear();
@@ -269,6 +273,10 @@ void feedrace_stub_set_devices(int count) { world().devices = count; }
 void feedrace_stub_set_memory(std::size_t bytes) { world().memory_bytes = bytes; }
 void feedrace_stub_set_delay_us(int microseconds) { world().delay_us = microseconds; }
 void feedrace_stub_set_driver_version(int version) { world().driver_version = version; }
+void feedrace_stub_set_compute(int major, int minor) {
+  world().compute_major = major;
+  world().compute_minor = minor;
+}
 
 void feedrace_stub_fail(const char* call, int nth, int code) {
   World& all = world();
@@ -406,7 +414,8 @@ CUresult cuDeviceGetPCIBusId(char* id, int bytes, CUdevice device) {
 CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice) {
   FEEDRACE_STUB_ENTER("cuDeviceGetAttribute")
   switch (attribute) {
-    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: *value = 9; break;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: *value = world().compute_major; break;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: *value = world().compute_minor; break;
     case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: *value = 4; break;
     case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: *value = 227 * 1024; break;
     case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK: *value = 48 * 1024; break;

@@ -13,7 +13,8 @@ extern "C" {
 /// Forgets all failures and settings; makes one device of 1 GiB. Call it when nothing is in flight.
 /// The settings that a process starts with come from the environment, so that whole programs can
 /// run on the stubs: FEEDRACE_STUB_DEVICES=2, FEEDRACE_STUB_MEMORY=BYTES, FEEDRACE_STUB_DELAY_US=50,
-/// FEEDRACE_STUB_DRIVER=12040, FEEDRACE_STUB_FAIL="cuMemAlloc_v2:3:2 cuFileRead:1:5027".
+/// FEEDRACE_STUB_DRIVER=12040, FEEDRACE_STUB_FAIL="cuMemAlloc_v2:3:2 cuFileRead:1:5027",
+/// FEEDRACE_STUB_BLOCK_THREADS=6 (threads of a block in the host build of a kernel, even, 2 to 16).
 void feedrace_stub_reset();
 void feedrace_stub_set_devices(int count);
 /// Device memory of each device.
@@ -21,6 +22,8 @@ void feedrace_stub_set_memory(std::size_t bytes);
 /// What is put on a stream begins so much later: whoever forgets to wait reads old bytes.
 void feedrace_stub_set_delay_us(int microseconds);
 void feedrace_stub_set_driver_version(int version);
+/// Compute capability; 9.0 unless set.
+void feedrace_stub_set_compute(int major, int minor);
 /// The `nth` call from now on (1 is the next) of this name (that of the symbol, "cuMemAlloc_v2")
 /// gives `code`, and has no effect. With nth 0 every call.
 void feedrace_stub_fail(const char* call, int nth, int code);
