@@ -20,6 +20,7 @@ UNDER_PIPELINE = {
     "transform",
     "order",
     "ranks",
+    "cuda",
 }
 MAY_USE = {
     "core": set(),
@@ -31,12 +32,16 @@ MAY_USE = {
     "transform": {"core", "decode", "ops"},
     "order": {"core"},
     "ranks": {"core"},
+    "cuda": {"core"},
     "pipeline": UNDER_PIPELINE,
     "diagnose": {"core", "host", "storage"},
     "tools": UNDER_PIPELINE | {"pipeline", "diagnose"},
     "python": UNDER_PIPELINE | {"pipeline"},
     "testing": {"core", "host", "storage"},
 }
+
+# What tests of a layer compare with, besides `testing`.
+TESTS_MAY_USE = {"cuda": {"decode", "ops"}}
 
 # The layer that implements each header of include/feedrace.
 PUBLIC = {
@@ -75,7 +80,7 @@ def violations_of(path, layer, name, is_public):
     may_use = MAY_USE[layer] | {layer}
     is_test = TEST_FILE.search(path.name)
     if is_test:
-        may_use.add("testing")
+        may_use |= {"testing"} | TESTS_MAY_USE.get(layer, set())
     for include in INCLUDE.findall(path.read_text(encoding="utf-8")):
         used, used_is_public = included_layer(include)
         if used is None:

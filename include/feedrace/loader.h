@@ -131,6 +131,13 @@ struct LoaderOptions {
   double error_budget_share = 1.0;
   std::string quarantine_file;             ///< JSON lines of bad samples; empty: none.
   std::uint64_t memory_limit_bytes = 0;    ///< 0: half of what the machine has free.
+  /// Where batches are delivered: "cpu", "cuda" (GPU 0), "cuda:1", or "auto": GPU 0 where one can be
+  /// used, else the host's memory, and the plan says why. Needs libfeedrace_cuda.so.
+  std::string device = "cpu";
+  /// libfeedrace_cuda.so or its folder; empty: beside this library, then as the system finds it.
+  std::vector<std::string> cuda_plugin;
+  /// Folders with NVIDIA's libraries, before the system's places.
+  std::vector<std::string> cuda_libraries;
   double timeout_seconds = 300;            ///< Of one `next()`; 0: none.
   std::uint64_t max_pixels = 178'956'970;  ///< A larger picture is a bad sample.
 
@@ -177,6 +184,8 @@ struct Plan {
   std::vector<std::string> fields;   ///< That come along with the images.
   std::string backend;
   std::string backend_reason;      ///< Why this one, in one line.
+  std::string device;              ///< "cpu", or "cuda:0 (NVIDIA H200)".
+  std::string device_reason;       ///< Why this one, in one line; empty when it was named.
   std::string shared_cache;        ///< Where it lies and how large it may be; empty: none.
   std::size_t reader_threads = 1;  ///< One a device.
   std::size_t decode_threads = 0;

@@ -21,9 +21,10 @@ const char* to_string(Layout layout) noexcept;  ///< "CHW".
 
 /// A dense array that somebody else owns. Rows-major: the last dimension is contiguous.
 struct Tensor {
-  void* data = nullptr;  ///< 64-byte aligned.
+  void* data = nullptr;  ///< 64-byte aligned. Of the device's memory where `device` is one.
   DType dtype = DType::kFloat32;
   std::vector<std::int64_t> shape;  ///< [N, 3, H, W] or [N, H, W, 3] for images, [N] for labels.
+  int device = -1;                  ///< Number of the GPU; -1: memory of the host.
   std::size_t size_bytes() const noexcept;
 };
 
@@ -35,7 +36,20 @@ enum class SampleFlag : std::uint8_t {
   kBlank = 3,        ///< Zeros stand in for a bad one (`on_error=zero`).
 };
 
-class BatchSlot;
+/// Images and labels of a batch in a GPU's memory. The copies to there are on a stream of the
+/// loader's own; nobody waits for them but the streams that are told to.
+class DeviceBatch {
+ public:
+  virtual ~DeviceBatch() = default;
+  /// Makes what comes on a stream from now on start behind the copies. `stream`: a cudaStream_t or
+  /// CUstream as a number, 0 the default stream. Call it for every stream that uses the batch.
+  /// Throws Error kUnsupported when the device is lost.
+  virtual void hand_over(std::uint64_t stream) = 0;
+  /// Waits until the batch is there: for a consumer without streams. Throws likewise.
+  virtual void wait() = 0;
+  /// Copies a tensor of the batch to the host, of `size_bytes()`, and waits for it. Throws likewise.
+  virtual void read(const Tensor& tensor, std::byte* destination) = 0;
+};
 
 /// A field of the samples of a batch, as it is stored.
 struct FieldColumn {
@@ -50,7 +64,8 @@ struct FieldColumn {
 class Batch {
  public:
   Batch() = default;
-  explicit Batch(std::shared_ptr<BatchSlot> slot) : slot_(std::move(slot)) {}
+  /// `memory` is what tensors and spans lie in.
+  explicit Batch(std::shared_ptr<const void> memory) : memory_(std::move(memory)) {}
 
   /// [N, 3, H, W] or [N, H, W, 3]. No data when pictures are not decoded or differ in size.
   Tensor images;
@@ -65,11 +80,14 @@ class Batch {
   std::uint64_t position = 0;     ///< In its epoch, of the first sample of all ranks' batches.
   std::uint64_t bad_samples = 0;  ///< Failures in this batch; a stand-in may have failed as well.
   std::uint64_t epoch_bad_samples = 0;  ///< Of this rank in the epoch, with this batch.
+  /// Set where images and labels are on a GPU. When the batch dies, streams that it was handed to
+  /// may still use it by what they have been given until then.
+  std::shared_ptr<DeviceBatch> on_device;
 
   std::size_t size() const noexcept { return indices.size(); }
 
  private:
-  std::shared_ptr<BatchSlot> slot_;
+  std::shared_ptr<const void> memory_;
 };
 
 }  // namespace feedrace

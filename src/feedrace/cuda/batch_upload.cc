@@ -19,6 +19,15 @@ void BatchUpload::Slot::hand_over(feedrace_cuda_stream consumer) {
   }
 }
 
+void BatchUpload::Slot::read(std::size_t at_bytes, std::span<std::byte> destination) const {
+  Stream stream(device_);
+  stream.wait(ready_);
+  stream.copy_to_host(destination.data(), address() + at_bytes, destination.size());
+  Event done(device_);
+  done.record(stream.handle());
+  done.wait();
+}
+
 std::shared_ptr<BatchUpload> BatchUpload::create(std::shared_ptr<Device> device,
                                                  std::size_t slot_bytes, std::size_t planned,
                                                  std::size_t limit) {
@@ -43,7 +52,7 @@ BatchUpload::~BatchUpload() {
 
 std::shared_ptr<BatchUpload::Slot> BatchUpload::upload(std::span<const Piece> pieces,
                                                        std::shared_ptr<const void> keep) {
-  collect();
+  make_room();
   // Before the lock: should this fail, the slot's way back takes it.
   const std::shared_ptr<Slot> held(take_slot().release(), [ring = shared_from_this()](Slot* slot) {
     ring->give_back(std::unique_ptr<Slot>(slot));
@@ -60,6 +69,22 @@ std::shared_ptr<BatchUpload::Slot> BatchUpload::upload(std::span<const Piece> pi
   }
   copying_.back().done->record(stream_.handle());
   return held;
+}
+
+void BatchUpload::make_room() {
+  collect();
+  while (true) {
+    Copying first;
+    {
+      const std::lock_guard lock(mutex_);
+      if (copying_.size() < kCopiesInFlight) return;
+      first = std::move(copying_.front());
+      copying_.pop_front();
+    }
+    first.done->wait();
+    const std::lock_guard lock(mutex_);
+    spare_.push_back(std::move(first.done));
+  }
 }
 
 void BatchUpload::begin(Slot& slot, std::span<const Piece> pieces) {

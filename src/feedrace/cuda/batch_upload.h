@@ -39,6 +39,8 @@ class BatchUpload : public std::enable_shared_from_this<BatchUpload> {
     void hand_over(feedrace_cuda_stream consumer);
     /// Waits until the batch is on the device: for consumers without streams.
     void wait() const { ready_.wait(); }
+    /// Copies from the slot to the host, and waits: for looks at a batch, not for every one.
+    void read(std::size_t at_bytes, std::span<std::byte> destination) const;
 
    private:
     friend class BatchUpload;
@@ -61,6 +63,10 @@ class BatchUpload : public std::enable_shared_from_this<BatchUpload> {
   ~BatchUpload();
   BatchUpload(const BatchUpload&) = delete;
   BatchUpload& operator=(const BatchUpload&) = delete;
+
+  /// Copies that run or wait for their turn: `upload` waits for the first of them before it begins
+  /// another, so that no more than this many sources are kept.
+  static constexpr std::size_t kCopiesInFlight = 2;
 
   /// Begins the copies of a batch; `keep` holds the sources, and is let go when they are done and
   /// somebody asks (`upload`, `collect`). Throws Error: kUnsupported when the device is out of
@@ -85,6 +91,7 @@ class BatchUpload : public std::enable_shared_from_this<BatchUpload> {
 
   BatchUpload(std::shared_ptr<Device> device, std::size_t slot_bytes, std::size_t planned,
               std::size_t limit);
+  void make_room();
   std::unique_ptr<Slot> take_slot();
   void begin(Slot& slot, std::span<const Piece> pieces);
   std::unique_ptr<Event> spare_event();

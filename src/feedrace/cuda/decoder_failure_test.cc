@@ -6,7 +6,7 @@
 
 #include <gmock/gmock.h>
 
-#include "feedrace/cuda/decoder_test_batch.h"
+#include "feedrace/cuda/test_decoder.h"
 
 namespace feedrace::cuda {
 namespace {

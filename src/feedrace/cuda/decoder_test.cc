@@ -10,7 +10,7 @@
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 
-#include "feedrace/cuda/decoder_test_batch.h"
+#include "feedrace/cuda/test_decoder.h"
 
 namespace feedrace::cuda {
 namespace {

@@ -11,7 +11,7 @@
 
 #include <gmock/gmock.h>
 
-#include "feedrace/cuda/direct_fixture.h"
+#include "feedrace/cuda/test_direct.h"
 
 namespace feedrace::cuda {
 namespace {

@@ -14,7 +14,7 @@
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 
-#include "feedrace/cuda/direct_fixture.h"
+#include "feedrace/cuda/test_direct.h"
 
 namespace feedrace::cuda {
 namespace {

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "feedrace/cuda/fused_pass_fixture.h"
+#include "feedrace/cuda/test_fused_pass.h"
 
 namespace feedrace::cuda {
 namespace {

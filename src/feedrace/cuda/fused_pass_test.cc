@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "feedrace/cuda/fused_pass_fixture.h"
+#include "feedrace/cuda/test_fused_pass.h"
 
 namespace feedrace::cuda {
 namespace {

@@ -46,9 +46,11 @@ void RaggedMemory::add(std::uint64_t bytes) {
                           human_bytes(limit_bytes_)));
 }
 
-BatchSlot::BatchSlot(const SlotShape& shape, std::shared_ptr<RaggedMemory> ragged)
+BatchSlot::BatchSlot(const SlotShape& shape, std::shared_ptr<RaggedMemory> ragged,
+                     const PinMemory& pin)
     : shape_(shape),
       memory_(shape.total_bytes),
+      pinned_(pin ? pin(memory_.bytes()) : nullptr),
       ragged_(std::move(ragged)),
       ragged_images_(shape.is_ragged ? shape.batch_size : 0) {}
 
@@ -75,16 +77,19 @@ std::byte* BatchSlot::make_image(std::size_t index, ops::ImageSize size) {
 namespace pipeline {
 
 std::shared_ptr<SlotPool> SlotPool::create(const SlotShape& shape, std::size_t planned,
-                                           std::size_t limit, std::uint64_t ragged_limit_bytes) {
-  return std::shared_ptr<SlotPool>(new SlotPool(shape, planned, limit, ragged_limit_bytes));
+                                           std::size_t limit, std::uint64_t ragged_limit_bytes,
+                                           PinMemory pin) {
+  return std::shared_ptr<SlotPool>(
+      new SlotPool(shape, planned, limit, ragged_limit_bytes, std::move(pin)));
 }
 
 SlotPool::SlotPool(const SlotShape& shape, std::size_t planned, std::size_t limit,
-                   std::uint64_t ragged_limit_bytes)
+                   std::uint64_t ragged_limit_bytes, PinMemory pin)
     : shape_(shape),
       planned_(planned),
       limit_(limit),
-      ragged_(std::make_shared<RaggedMemory>(ragged_limit_bytes)) {}
+      ragged_(std::make_shared<RaggedMemory>(ragged_limit_bytes)),
+      pin_(std::move(pin)) {}
 
 void SlotPool::release_free() {
   std::deque<std::unique_ptr<BatchSlot>> released;
@@ -110,7 +115,7 @@ std::shared_ptr<BatchSlot> SlotPool::try_acquire() {
   }
   if (!slot) {
     try {
-      slot = std::make_unique<BatchSlot>(shape_, ragged_);
+      slot = std::make_unique<BatchSlot>(shape_, ragged_, pin_);
     } catch (...) {
       std::lock_guard lock(mutex_);
       --total_;

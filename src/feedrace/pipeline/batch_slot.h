@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -47,11 +48,14 @@ class RaggedMemory {
   std::atomic<std::uint64_t> used_bytes_ = 0;
 };
 
+/// Pins a slot's memory for a device, for as long as the result lives.
+using PinMemory = std::function<std::shared_ptr<const void>(std::span<std::byte>)>;
+
 /// The memory of one batch. Decode threads write places of it side by side, each place once; after
 /// the last one it is the consumer's.
 class BatchSlot {
  public:
-  BatchSlot(const SlotShape& shape, std::shared_ptr<RaggedMemory> ragged);
+  BatchSlot(const SlotShape& shape, std::shared_ptr<RaggedMemory> ragged, const PinMemory& pin = {});
   ~BatchSlot();
   BatchSlot(const BatchSlot&) = delete;
   BatchSlot& operator=(const BatchSlot&) = delete;
@@ -86,6 +90,7 @@ class BatchSlot {
 
   const SlotShape shape_;
   HostMemory memory_;
+  const std::shared_ptr<const void> pinned_;  // Behind the memory, so that it goes before.
   const std::shared_ptr<RaggedMemory> ragged_;
   std::vector<RaggedImage> ragged_images_;
 };
@@ -102,7 +107,8 @@ class SlotPool : public std::enable_shared_from_this<SlotPool> {
   /// `ragged_limit_bytes` bounds the images that differ in size, of all slots.
   static std::shared_ptr<SlotPool> create(const SlotShape& shape, std::size_t planned,
                                           std::size_t limit,
-                                          std::uint64_t ragged_limit_bytes = ~std::uint64_t{0});
+                                          std::uint64_t ragged_limit_bytes = ~std::uint64_t{0},
+                                          PinMemory pin = {});
 
   /// Never waits; nothing when the limit is out.
   std::shared_ptr<BatchSlot> try_acquire();
@@ -121,13 +127,14 @@ class SlotPool : public std::enable_shared_from_this<SlotPool> {
 
  private:
   SlotPool(const SlotShape& shape, std::size_t planned, std::size_t limit,
-           std::uint64_t ragged_limit_bytes);
+           std::uint64_t ragged_limit_bytes, PinMemory pin);
   void give_back(std::unique_ptr<BatchSlot> slot) noexcept;
 
   const SlotShape shape_;
   const std::size_t planned_;
   const std::size_t limit_;
   const std::shared_ptr<RaggedMemory> ragged_;
+  const PinMemory pin_;
   mutable std::mutex mutex_;
   std::condition_variable_any returned_;
   std::deque<std::unique_ptr<BatchSlot>> free_;  // Guarded by mutex_.

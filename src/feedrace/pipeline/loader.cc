@@ -17,6 +17,7 @@
 #include "feedrace/pipeline/explain.h"
 #include "feedrace/pipeline/open_sets.h"
 #include "feedrace/pipeline/plan.h"
+#include "feedrace/pipeline/device_delivery.h"
 #include "feedrace/pipeline/quarantine.h"
 #include "feedrace/pipeline/resume.h"
 #include "feedrace/pipeline/run.h"
@@ -53,9 +54,10 @@ class Loader::Impl {
         base_state_(
             pipeline::make_base_state(options_, *sizing_.order, sizing_.split, opened_.states)),
         quarantine_(options_.quarantine_file),
+        delivery_(make_delivery()),
         slots_(pipeline::SlotPool::create(SlotShape(options_.pipeline, options_.batch_size),
                                           sizing_.planned_slots, sizing_.slot_limit,
-                                          sizing_.ragged_limit_bytes)),
+                                          sizing_.ragged_limit_bytes, pin_memory())),
         order_(sizing_.order) {
     planned_warnings_ = sizing_.plan.warnings.size();
     begin_at(0, 0);
@@ -65,7 +67,10 @@ class Loader::Impl {
     check_ranks("start", pipeline::rank_facts(base_state_, dataset_->classes()));
   }
 
-  ~Impl() { stop(); }
+  ~Impl() {
+    stop();
+    finish_copies();
+  }
 
   const Plan& plan() const noexcept { return sizing_.plan; }
   const formats::Dataset& dataset() const noexcept { return *dataset_; }
@@ -88,6 +93,8 @@ class Loader::Impl {
 
  private:
   decode::DecodeLimits decode_limits() const;
+  std::shared_ptr<pipeline::DeviceDelivery> make_delivery();
+  PinMemory pin_memory() const;
   void check_ranks(const std::string& occasion, const ranks::RankFacts& facts) const;
   void check_position();
   void begin_at(std::uint64_t epoch, std::uint64_t position);
@@ -95,6 +102,7 @@ class Loader::Impl {
                          std::uint64_t bad_samples) const;
   void start();
   void stop() noexcept;
+  void finish_copies() noexcept;
   void place_images(Batch& batch, BatchSlot& slot) const;
   std::shared_ptr<pipeline::PendingBatch> take();
   Batch deliver(const std::shared_ptr<pipeline::PendingBatch>& pending);
@@ -115,6 +123,8 @@ class Loader::Impl {
   const order::State base_state_;
   pipeline::Quarantine quarantine_;
   std::vector<pipeline::ReaderParts> readers_;  // Made at the first start.
+  // Shared with slots, which are pinned by it and may outlive the loader.
+  const std::shared_ptr<pipeline::DeviceDelivery> delivery_;  // Null: batches stay on the host.
   const std::shared_ptr<pipeline::SlotPool> slots_;
 
   pipeline::ReadCounters read_counters_;
@@ -148,6 +158,23 @@ class Loader::Impl {
   std::unique_ptr<pipeline::Run> run_;  // Replaced by the consumer under run_mutex_.
   bool cancelled_ = false;              // Guarded by run_mutex_.
 };
+
+std::shared_ptr<pipeline::DeviceDelivery> Loader::Impl::make_delivery() {
+  pipeline::DeviceChoice choice = pipeline::choose_device(options_);
+  sizing_.plan.device = choice.name;
+  sizing_.plan.device_reason = choice.reason;
+  if (!choice.device) return nullptr;
+  // One that the consumer works on, one that it asks for, one that is being copied.
+  constexpr std::size_t kPlannedBatches = 3;
+  return std::make_shared<pipeline::DeviceDelivery>(
+      std::move(choice.device), SlotShape(options_.pipeline, options_.batch_size), kPlannedBatches,
+      std::max(kPlannedBatches, sizing_.slot_limit), fallbacks_);
+}
+
+PinMemory Loader::Impl::pin_memory() const {
+  if (!delivery_) return {};
+  return [delivery = delivery_](std::span<std::byte> memory) { return delivery->pin(memory); };
+}
 
 decode::DecodeLimits Loader::Impl::decode_limits() const {
   decode::DecodeLimits limits;
@@ -196,6 +223,15 @@ void Loader::Impl::stop() noexcept {
   }
 }
 
+/// Slots that are being copied from hold their pool, which holds what copies: until it is done.
+void Loader::Impl::finish_copies() noexcept {
+  if (!delivery_ || is_forked()) return;
+  try {
+    delivery_->finish();
+  } catch (const Error&) {  // A lost device reads no more.
+  }
+}
+
 /// Stands behind the last batch that was delivered, and holds nothing but what it needs to go on.
 void Loader::Impl::pause() {
   if (is_forked()) return;
@@ -208,6 +244,7 @@ void Loader::Impl::pause() {
   }
   parts_.reset();
   readers_.clear();
+  finish_copies();
   slots_->release_free();
 }
 
@@ -450,7 +487,7 @@ Batch Loader::Impl::deliver(const std::shared_ptr<pipeline::PendingBatch>& pendi
   substituted_ += count_of(SampleFlag::kSubstituted);
   blanked_ += count_of(SampleFlag::kBlank);
   ++batches_;
-  return batch;
+  return delivery_ ? delivery_->deliver(std::move(batch), slot) : std::move(batch);
 }
 
 std::optional<Batch> Loader::Impl::next() {

@@ -24,7 +24,8 @@ namespace pipeline {
 namespace {
 
 // Slots besides the window: the one that the consumer gets and the one that it has not let go yet
-// (`for batch in loader` holds the old one until the new one is there).
+// (`for batch in loader` holds the old one until the new one is there). Where batches go to a GPU,
+// the two that are copied from at a time (`cuda::BatchUpload::kCopiesInFlight`).
 constexpr std::size_t kConsumerSlots = 2;
 // A decode thread's decoder, resampler and heap for ordinary photos, as measured (docs/memory.md).
 constexpr std::uint64_t kScratchBytesPerThread = std::uint64_t{1} << 20;
@@ -343,6 +344,9 @@ std::string Plan::to_text() const {
   if (!fields.empty()) line("fields", fmt::format("{}", fmt::join(fields, ", ")));
   line("storage", backend_reason);
   if (!shared_cache.empty()) line("cache", shared_cache);
+  if (device != "cpu" || !device_reason.empty()) {
+    line("device", device_reason.empty() ? device : device + ": " + device_reason);
+  }
   line("threads",
        fmt::format("{} I/O (queue depth {}), {} decode of {} usable cores, {} batches ahead",
                    reader_threads, queue_depth, decode_threads, usable_cores, prefetch_factor));
@@ -383,6 +387,8 @@ std::string Plan::to_json() const {
       {"fields", fields},
       {"backend", backend},
       {"backend_reason", backend_reason},
+      {"device", device},
+      {"device_reason", device_reason},
       {"shared_cache", shared_cache},
       {"reader_threads", reader_threads},
       {"usable_cores", usable_cores},

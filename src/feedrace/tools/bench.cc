@@ -104,6 +104,17 @@ double gigabytes_per_second(const Measured& measured) {
   return measured.seconds > 0 ? bytes * 1e-9 / measured.seconds : 0;
 }
 
+/// Batches of a GPU are looked at on the host.
+void look_at(const Batch& batch, OutputCheck& check) {
+  if (!batch.on_device) return check.look_at(batch);
+  std::vector<std::byte> bytes(batch.images.size_bytes());
+  Batch copy = batch;
+  copy.images.data = bytes.data();
+  copy.images.device = -1;
+  if (!bytes.empty()) batch.on_device->read(batch.images, bytes.data());
+  check.look_at(copy);
+}
+
 /// Loads until time or epochs are over. The first batch is not part of the rate.
 Measured measure(Loader& loader, const Options& options) {
   Measured measured;
@@ -121,13 +132,14 @@ Measured measure(Loader& loader, const Options& options) {
     if (!has_first) {
       has_first = true;
       measured.first_batch_seconds = seconds_since_process_start();
-      measured.check.look_at(*batch);
+      look_at(*batch, measured.check);
       start = Clock::now();
       cpu_at_start = process_cpu_seconds();
       measured.read_bytes = total_bytes(loader.stats());
       continue;
     }
     measured.images += batch->size();
+    if (batch->on_device) batch->on_device->hand_over(0);
     last = *batch;
     measured.seconds = std::chrono::duration<double>(Clock::now() - start).count();
     progress.update(measured.images, options.epochs > 0 ? 0 : measured.seconds / options.seconds);
@@ -135,7 +147,7 @@ Measured measure(Loader& loader, const Options& options) {
   }
   measured.cpu_seconds = process_cpu_seconds() - cpu_at_start;
   measured.read_bytes = total_bytes(loader.stats()) - measured.read_bytes;
-  if (last) measured.check.look_at(*last);
+  if (last) look_at(*last, measured.check);
   measured.anonymous_bytes = anonymous_memory_bytes();
   return measured;
 }
@@ -305,6 +317,7 @@ void add_bench(CLI::App& app) {
   CLI::App* command =
       bench->add_subcommand("loader", "Load batches as fast as they come and throw them away");
   options->load.add_to(*command);
+  options->load.add_device_to(*command);
   command->add_option("--seconds", options->seconds, "How long, from the first batch on")
       ->check(finite_number(0.001, 1e9))
       ->capture_default_str();

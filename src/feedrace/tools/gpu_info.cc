@@ -110,13 +110,13 @@ void add_gpu_info(CLI::App& app) {
                   "there is no device");
   auto options = std::make_shared<Options>();
   command
-      ->add_option("--plugin", options->places.plugin,
+      ->add_option("--cuda-plugin", options->places.plugin,
                    "libfeedrace_cuda.so, or its folder (default: beside this program, then as the "
                    "system finds libraries)")
       ->envname("FEEDRACE_CUDA_PLUGIN")
       ->check(not_empty());
   command
-      ->add_option("--libraries", options->places.libraries,
+      ->add_option("--cuda-libraries", options->places.libraries,
                    "Folders with the libraries of NVIDIA, before the system's places")
       ->envname("FEEDRACE_CUDA_LIBRARIES")
       ->check(not_empty());

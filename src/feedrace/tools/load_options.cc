@@ -74,6 +74,26 @@ DataSource parse_set(const std::string& text) {
 
 }  // namespace
 
+void LoadOptions::add_device_to(CLI::App& command) {
+  command
+      .add_option("--device", loader.device,
+                  "Where batches are delivered: cpu, cuda, cuda:N, or auto (a GPU where one can be "
+                  "used)")
+      ->check(not_empty())
+      ->capture_default_str();
+  command
+      .add_option("--cuda-plugin", loader.cuda_plugin,
+                  "libfeedrace_cuda.so, or its folder (default: beside this program, then as the "
+                  "system finds libraries)")
+      ->envname("FEEDRACE_CUDA_PLUGIN")
+      ->check(not_empty());
+  command
+      .add_option("--cuda-libraries", loader.cuda_libraries,
+                  "Folders with the libraries of NVIDIA, before the system's places")
+      ->envname("FEEDRACE_CUDA_LIBRARIES")
+      ->check(not_empty());
+}
+
 void LoadOptions::add_to(CLI::App& command) {
   data.add_to(command)->required(false);  // There may be --set instead.
   add_pixel_options(command);

@@ -34,6 +34,8 @@ struct LoadOptions {
   bool upright = false;
 
   void add_to(CLI::App& command);
+  /// Where batches go, for commands that do not themselves look at all of them.
+  void add_device_to(CLI::App& command);
   /// The loader's options as given. Throws Error: kInvalidArgument; what reading a list throws.
   LoaderOptions make() const;
 

@@ -81,6 +81,7 @@ void add_plan(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
       "plan", "Show split, memory and paths of a loader, and who gets which sample when");
   options->load.add_to(*command);
+  options->load.add_device_to(*command);
   command->add_flag("--show-order", options->shows_order,
                     "Print the samples of a step for every rank, and a map of the epoch's order");
   command->add_flag("--check-epoch", options->checks_epoch,
