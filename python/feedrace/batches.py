@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import Any
 
-from feedrace.errors import Error, error, shown
+from feedrace.errors import Error, error, shown, text_of
 from feedrace.fields import decode_field
 from feedrace.graph import BatchCall
 from feedrace.outputs import Convert, Jagged, converter
@@ -146,7 +146,7 @@ class _Guard:
         except Error:
             raise  # Says itself which sample and what to do.
         except Exception as e:
-            reason = f"{type(e).__name__}: {_text_of(e)}"
+            reason = f"{type(e).__name__}: {text_of(e)}"
             raise self._error(f"it threw {reason}", "correct the function") from e
         if count == 1:
             return (result,)
@@ -159,14 +159,6 @@ class _Guard:
 
     def _error(self, found: str, fix: str) -> Error:
         return error("invalid_argument", f"{self._name}: {self._describe()}: {found}; {fix}")
-
-
-def _text_of(thrown: Exception) -> str:
-    """What it says, on one line; a user's own __str__ must not hide the place."""
-    try:
-        return " ".join(str(thrown).split())
-    except Exception:
-        return "(no text)"
 
 
 class _Clock:

@@ -50,6 +50,14 @@ def shown(value: object) -> str:
     return text
 
 
+def text_of(thrown: BaseException) -> str:
+    """What an exception of other code says, on one line."""
+    try:
+        return " ".join(str(thrown).split())
+    except Exception:  # A user's own __str__ must not hide the place.
+        return "(no text)"
+
+
 def listed(names: Iterable[str]) -> str:
     return ", ".join(names)
 

@@ -17,7 +17,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from feedrace.errors import Error, error
+from feedrace.errors import Error, error, text_of
 
 
 def _text(content: bytes) -> str:
@@ -68,7 +68,7 @@ def decode_field(
             values.append(None if content is None else decode(content))
         except Exception as e:  # Whatever a parser throws on bytes that it does not understand.
             found = f"{where(place)}: field {name!r} is no {kind.removeprefix('a ')}"
-            reason = " ".join(str(e).split())
+            reason = text_of(e)
             fix = f"repair it, or name it otherwise than *.{name.rpartition('.')[2]} to get bytes"
             refuse(error("corrupt_data", f"{found} ({reason}); {fix}"))
             values.append(None)

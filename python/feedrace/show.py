@@ -18,6 +18,7 @@ from feedrace.errors import (
     error,
     invalid,
     shown,
+    text_of,
 )
 
 if TYPE_CHECKING:
@@ -169,7 +170,7 @@ def _array(image: Any) -> Any:
             image = image.float() if image.is_floating_point() else image
         return np.asarray(image)
     except Exception as e:  # Whatever a foreign array throws that has no plain memory.
-        reason = " ".join(str(e).split())
+        reason = text_of(e)
         fix = "give arrays of torch, NumPy or JAX"
         raise invalid(_WHERE, f"a picture is {shown(image)} ({reason})", fix) from e
 
@@ -197,7 +198,7 @@ def _write(sheet: Image, path: str) -> None:
         found = f"{_WHERE}: {path!r} can't be written ({reason}); give a path that can"
         raise error("io", found) from e
     except (ValueError, KeyError) as e:
-        reason = " ".join(str(e).split())
+        reason = text_of(e)
         raise invalid(_WHERE, f"path is {path!r} ({reason})", "let it end with .png or .jpg") from e
 
 

@@ -12,10 +12,10 @@ Most trainers take an `ImageLoader` as it is. Where a `DataLoader` or torchdata'
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any, NoReturn
 
 import torch.utils.data
-from torch.utils.data._utils.collate import default_collate_fn_map
 
 from feedrace.errors import invalid, shown
 from feedrace.loader import ImageLoader
@@ -33,8 +33,12 @@ def _refuse_to_collate(batch: object, *, collate_fn_map: object = None) -> NoRet
 
 
 # A data set is not told how it is batched, but torch asks this table before it batches anything.
-# The entry is of a type that nobody else has.
-default_collate_fn_map[_WholeBatch] = _refuse_to_collate
+# The entry is of a type that nobody else has. Where a later torch keeps the table elsewhere, a
+# DataLoader stacks batches, as it does with any data set; a test would tell.
+with suppress(ImportError):
+    from torch.utils.data._utils.collate import default_collate_fn_map
+
+    default_collate_fn_map[_WholeBatch] = _refuse_to_collate
 
 
 class LoaderDataset(torch.utils.data.IterableDataset[tuple[Any, ...]]):

@@ -488,17 +488,22 @@ TEST(Resume, ReplacesTheSameSamplesInAnyWorldAndSubset) {
   EXPECT_EQ(places, expected);
 }
 
-TEST(Resume, CountsTheBudgetOfAnEpochAcrossAStop) {
-  const testing::TempDir dir;
-  const std::string folder = write_folder(dir, 20);
+/// A set that begins with four bad samples, two a batch: c0 is 000 003 006 009 012 015 018.
+LoaderOptions first_four_bad(const testing::TempDir& dir) {
+  LoaderOptions options = small_options(write_folder(dir, 20));
   for (const int bad : {0, 3, 6, 9}) {
     dir.write("folder/c0/" + test_key(bad) + ".jpg", "no picture");
   }
-  LoaderOptions options = small_options(folder);
   options.shuffle = Shuffle::kNone;
-  options.last_batch = LastBatch::kPartial;
   options.on_error = OnError::kZero;
-  options.batch_size = 2;  // c0 is 000 003 006 009 012 015 018.
+  options.batch_size = 2;
+  return options;
+}
+
+TEST(Resume, CountsTheBudgetOfAnEpochAcrossAStop) {
+  const testing::TempDir dir;
+  LoaderOptions options = first_four_bad(dir);
+  options.last_batch = LastBatch::kPartial;
   options.error_budget = 3;
   Loader stopped(options);
   stopped.next();
@@ -509,14 +514,7 @@ TEST(Resume, CountsTheBudgetOfAnEpochAcrossAStop) {
 
 TEST(Resume, CountsABatchThatIsTakenTwiceOnce) {
   const testing::TempDir dir;
-  const std::string folder = write_folder(dir, 20);
-  for (const int bad : {0, 3, 6, 9}) {
-    dir.write("folder/c0/" + test_key(bad) + ".jpg", "no picture");
-  }
-  LoaderOptions options = small_options(folder);
-  options.shuffle = Shuffle::kNone;
-  options.on_error = OnError::kZero;
-  options.batch_size = 2;
+  LoaderOptions options = first_four_bad(dir);
   options.error_budget = 4;
   Loader loader(options);
   const auto first = loader.next();
