@@ -134,6 +134,12 @@ struct LoaderOptions {
   /// Where batches are delivered: "cpu", "cuda" (GPU 0), "cuda:1", or "auto": GPU 0 where one can be
   /// used, else the host's memory, and the plan says why. Needs libfeedrace_cuda.so.
   std::string device = "cpu";
+  /// Where JPEG pictures of a batch that goes to a GPU are decoded: "cuda": there (nvJPEG, then one
+  /// fused pass), "cpu", or "auto": there where nvJPEG is and the pipeline is one fused pass, else on
+  /// the CPU, and the plan says why. What nvJPEG refuses is decoded on the CPU in any case, counted.
+  std::string decode_device = "auto";
+  /// Of the encoded bytes of a batch, for the GPU's JPEG engine, where it has one; in [0, 1].
+  double hardware_share = 0.65;
   /// libfeedrace_cuda.so or its folder; empty: beside this library, then as the system finds it.
   std::vector<std::string> cuda_plugin;
   /// Folders with NVIDIA's libraries, before the system's places.
@@ -186,6 +192,8 @@ struct Plan {
   std::string backend_reason;      ///< Why this one, in one line.
   std::string device;              ///< "cpu", or "cuda:0 (NVIDIA H200)".
   std::string device_reason;       ///< Why this one, in one line; empty when it was named.
+  std::string decode_device;       ///< Where pictures are decoded: "cpu", "cuda:0".
+  std::string decode_device_reason;  ///< Why there, in one line; empty when it was named.
   std::string shared_cache;        ///< Where it lies and how large it may be; empty: none.
   std::size_t reader_threads = 1;  ///< One a device.
   std::size_t decode_threads = 0;

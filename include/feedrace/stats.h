@@ -69,6 +69,15 @@ struct CacheStats {
   std::uint64_t limit_bytes = 0;
 };
 
+/// What a GPU got and did, where batches are delivered to one.
+struct DeviceStats {
+  std::uint64_t copied_bytes = 0;      ///< From host memory to the device.
+  std::uint64_t hardware_decoded = 0;  ///< Pictures, by the device's JPEG engine.
+  std::uint64_t software_decoded = 0;  ///< Pictures, by nvJPEG on the device's cores.
+  std::uint64_t host_decoded = 0;      ///< Pictures that were decoded on the CPU.
+  std::uint64_t slots = 0;             ///< Batches that there is device memory for.
+};
+
 /// What one stage did since the loader was made.
 struct StageStats {
   std::string name;  ///< "io", "decode", "consumer".
@@ -95,6 +104,7 @@ struct Stats {
   std::uint64_t reads = 0;                                ///< Read requests that completed.
   LatencyHistogram read_latency;                          ///< From submission to completion.
   std::optional<CacheStats> shared_cache;                 ///< Nothing: none is used.
+  std::optional<DeviceStats> device;  ///< Nothing: batches stay in host memory.
   std::vector<StageStats> stages;
   std::string backend;                   ///< Name of the storage back end in use.
   std::vector<FallbackCount> fallbacks;  ///< All of them; the same sentence stands once.
