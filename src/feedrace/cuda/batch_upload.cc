@@ -6,8 +6,6 @@
 
 #include <fmt/format.h>
 
-#include "feedrace/core/text.h"
-
 namespace feedrace::cuda {
 
 void BatchUpload::Slot::hand_over(feedrace_cuda_stream consumer) {
@@ -28,20 +26,28 @@ void BatchUpload::Slot::read(std::size_t at_bytes, std::span<std::byte> destinat
   done.wait();
 }
 
-std::shared_ptr<BatchUpload> BatchUpload::create(std::shared_ptr<Device> device,
-                                                 std::size_t slot_bytes, std::size_t planned,
-                                                 std::size_t limit) {
-  return std::shared_ptr<BatchUpload>(
-      new BatchUpload(std::move(device), slot_bytes, planned, limit));
+/// What it held is of no use any more. Freeing waits for the device, and so for all that reads it.
+void BatchUpload::Slot::grow(std::size_t bytes) {
+  if (bytes <= memory_.size_bytes()) return;
+  memory_ = DeviceMemory();
+  memory_ = DeviceMemory(device_, bytes);
 }
 
-BatchUpload::BatchUpload(std::shared_ptr<Device> device, std::size_t slot_bytes,
-                         std::size_t planned, std::size_t limit)
+std::shared_ptr<BatchUpload> BatchUpload::create(std::shared_ptr<Device> device,
+                                                 std::size_t planned, std::size_t limit) {
+  return std::shared_ptr<BatchUpload>(new BatchUpload(std::move(device), planned, limit));
+}
+
+BatchUpload::BatchUpload(std::shared_ptr<Device> device, std::size_t planned, std::size_t limit)
     : device_(std::move(device)),
-      slot_bytes_(slot_bytes),
       planned_(planned),
       limit_(limit),
-      stream_(device_) {}
+      stream_(std::make_unique<Stream>(device_)) {
+  // All that there will ever be, so that none is made while batches go.
+  for (std::size_t i = 0; i < kCopiesInFlight; ++i) {
+    spare_.push_back(std::make_unique<Event>(device_));
+  }
+}
 
 BatchUpload::~BatchUpload() {
   try {
@@ -50,34 +56,43 @@ BatchUpload::~BatchUpload() {
   }
 }
 
-std::shared_ptr<BatchUpload::Slot> BatchUpload::upload(std::span<const Piece> pieces,
-                                                       std::shared_ptr<const void> keep) {
-  make_room();
-  // Before the lock: should this fail, the slot's way back takes it.
-  const std::shared_ptr<Slot> held(take_slot().release(), [ring = shared_from_this()](Slot* slot) {
-    ring->give_back(std::unique_ptr<Slot>(slot));
-  });
-  const std::lock_guard lock(mutex_);
-  std::unique_ptr<Event> done = spare_event();
-  copying_.push_back({std::move(keep), std::move(done)});
-  try {
-    begin(*held, pieces);
-  } catch (...) {
-    // What was begun reads its sources still; `done` is recorded behind it where that can be.
-    copying_.back().done->record(stream_.handle());
-    throw;
-  }
-  copying_.back().done->record(stream_.handle());
-  return held;
+std::shared_ptr<BatchUpload::Slot> BatchUpload::acquire(std::size_t bytes,
+                                                        const std::stop_token& stop) {
+  std::unique_ptr<Slot> slot = take_slot(bytes, stop);
+  if (!slot) return nullptr;
+  return {slot.release(), [ring = shared_from_this()](Slot* returned) {
+            ring->give_back(std::unique_ptr<Slot>(returned));
+          }};
 }
 
-void BatchUpload::make_room() {
+void BatchUpload::fill(Slot& slot, std::span<const Piece> pieces, std::shared_ptr<const void> keep,
+                       const Produce& produce) {
+  wait_for_room(kCopiesInFlight);
+  const std::lock_guard lock(mutex_);
+  if (!stream_) stream_ = std::make_unique<Stream>(device_);
+  std::unique_ptr<Event> done = spare_event();
+  try {
+    begin(slot, pieces, produce);
+    done->record(stream_->handle());
+  } catch (...) {
+    drain();
+    spare_.push_back(std::move(done));
+    throw;
+  }
+  copying_.push_back({std::move(keep), std::move(done)});
+}
+
+/// After a failure no event says when what was begun is done, and it reads its sources still. The
+/// end of the stream does.
+void BatchUpload::drain() noexcept { stream_.reset(); }
+
+void BatchUpload::wait_for_room(std::size_t count) {
   collect();
   while (true) {
     Copying first;
     {
       const std::lock_guard lock(mutex_);
-      if (copying_.size() < kCopiesInFlight) return;
+      if (copying_.size() < count) return;
       first = std::move(copying_.front());
       copying_.pop_front();
     }
@@ -87,14 +102,15 @@ void BatchUpload::make_room() {
   }
 }
 
-void BatchUpload::begin(Slot& slot, std::span<const Piece> pieces) {
-  for (std::size_t i = 0; i < slot.used_count_; ++i) stream_.wait(*slot.used_[i]);
+void BatchUpload::begin(Slot& slot, std::span<const Piece> pieces, const Produce& produce) {
+  for (std::size_t i = 0; i < slot.used_count_; ++i) stream_->wait(*slot.used_[i]);
   slot.used_count_ = 0;
+  if (produce) produce(*stream_);
   for (const Piece& piece : pieces) {
-    stream_.copy_to_device(slot.address() + piece.at_bytes, piece.source, piece.bytes);
+    stream_->copy_to_device(slot.address() + piece.at_bytes, piece.source, piece.bytes);
     copied_bytes_ += piece.bytes;
   }
-  slot.ready_.record(stream_.handle());
+  slot.ready_.record(stream_->handle());
 }
 
 std::unique_ptr<Event> BatchUpload::spare_event() {
@@ -104,34 +120,56 @@ std::unique_ptr<Event> BatchUpload::spare_event() {
   return event;
 }
 
-std::unique_ptr<BatchUpload::Slot> BatchUpload::take_slot() {
-  {
-    const std::lock_guard lock(mutex_);
-    // All that are planned are made before one is used again: the longer a slot rests, the surer its
-    // last consumer is done with it.
-    if (!free_.empty() && made_ >= planned_) {
-      std::unique_ptr<Slot> slot = std::move(free_.front());
-      free_.pop_front();
-      return slot;
+std::unique_ptr<BatchUpload::Slot> BatchUpload::take_slot(std::size_t bytes,
+                                                          const std::stop_token& stop) {
+  while (!stop.stop_requested()) {
+    std::unique_ptr<Slot> slot;
+    {
+      std::unique_lock lock(mutex_);
+      const auto is_there = [&] { return !free_.empty() || made_ < limit_; };
+      is_starving_ = !is_there();
+      if (is_starving_) returned_.wait(lock, stop, is_there);
+      is_starving_ = false;
+      if (!is_there()) continue;
+      // All that are planned are made before one is used again: the longer a slot rests, the surer
+      // its last consumer is done with it.
+      const bool is_made = made_ < limit_ && (free_.empty() || made_ < planned_);
+      if (is_made) {
+        ++made_;
+      } else {
+        slot = std::move(free_.front());
+        free_.pop_front();
+      }
     }
-    if (made_ >= limit_) {
-      throw Error(ErrorCode::kInvalidArgument,
-                  fmt::format("the caller holds {} batches of {} on the device, and that is the "
-                              "limit; drop batches or raise memory_limit",
-                              made_, human_bytes(slot_bytes_)));
-    }
-    ++made_;
+    if ((slot = make_slot(std::move(slot), bytes))) return slot;
   }
+  return nullptr;
+}
+
+/// Makes a slot, or one larger. Null where the device has no memory for it, but has other slots:
+/// those have to do from now on.
+std::unique_ptr<BatchUpload::Slot> BatchUpload::make_slot(std::unique_ptr<Slot> slot,
+                                                          std::size_t bytes) {
   try {
-    return std::unique_ptr<Slot>(new Slot(device_, slot_bytes_));
+    if (slot) {
+      slot->grow(bytes);
+    } else {
+      slot = std::unique_ptr<Slot>(new Slot(device_, bytes));
+    }
+    return slot;
+  } catch (const DeviceMemoryError& error) {
+    slot.reset();
+    const std::lock_guard lock(mutex_);
+    --made_;
+    if (made_ == 0) throw;
+    limit_ = made_;
+    shrunk_ = fmt::format("the GPU has memory for {} batches only, so less is ready ahead: {}",
+                          made_, error.what());
+    return nullptr;
   } catch (...) {
     const std::lock_guard lock(mutex_);
     --made_;
-    if (free_.empty()) throw;
-    // The device is full: those that there are have to do.
-    std::unique_ptr<Slot> slot = std::move(free_.front());
-    free_.pop_front();
-    return slot;
+    throw;
   }
 }
 
@@ -148,12 +186,16 @@ void BatchUpload::give_back(std::unique_ptr<Slot> slot) noexcept {
     // A stream of the consumer's that is gone, or a lost device: nothing says when its work ends,
     // so the memory is given back to the driver, which waits for the device.
     slot.reset();
-    const std::lock_guard lock(mutex_);
-    --made_;
-    return;
   }
-  const std::lock_guard lock(mutex_);
-  free_.push_back(std::move(slot));
+  {
+    const std::lock_guard lock(mutex_);
+    if (slot) {
+      free_.push_back(std::move(slot));
+    } else {
+      --made_;
+    }
+  }
+  returned_.notify_all();
 }
 
 void BatchUpload::collect() {
@@ -178,6 +220,21 @@ void BatchUpload::finish() {
 std::size_t BatchUpload::slot_count() const {
   const std::lock_guard lock(mutex_);
   return made_;
+}
+
+std::size_t BatchUpload::limit() const {
+  const std::lock_guard lock(mutex_);
+  return limit_;
+}
+
+std::string BatchUpload::shrunk() const {
+  const std::lock_guard lock(mutex_);
+  return shrunk_;
+}
+
+bool BatchUpload::is_starving() const {
+  const std::lock_guard lock(mutex_);
+  return is_starving_;
 }
 
 std::uint64_t BatchUpload::copied_bytes() const {

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
+#include <stop_token>
+#include <string>
 #include <vector>
 
 #include "feedrace/cuda/plugin_loader.h"
@@ -46,19 +50,19 @@ class BatchUpload : public std::enable_shared_from_this<BatchUpload> {
     friend class BatchUpload;
     Slot(const std::shared_ptr<Device>& device, std::size_t bytes)
         : device_(device), memory_(device, bytes), ready_(device) {}
+    void grow(std::size_t bytes);
 
     const std::shared_ptr<Device> device_;
-    const DeviceMemory memory_;
+    DeviceMemory memory_;
     Event ready_;                                  // Behind the copies.
     std::vector<feedrace_cuda_stream> consumers_;  // That were handed the present batch.
     std::vector<std::unique_ptr<Event>> used_;     // Behind each consumer's work; some are spare.
     std::size_t used_count_ = 0;                   // Of `used_`, those of the last batch.
   };
 
-  /// Slots of `slot_bytes` are made when they are needed: `planned` circulate, more are made while
-  /// the consumer keeps batches, `limit` at most.
-  static std::shared_ptr<BatchUpload> create(std::shared_ptr<Device> device,
-                                             std::size_t slot_bytes, std::size_t planned,
+  /// Slots are made when they are needed: `planned` circulate, more are made while the consumer
+  /// keeps batches, `limit` at most, and no more than the device has memory for.
+  static std::shared_ptr<BatchUpload> create(std::shared_ptr<Device> device, std::size_t planned,
                                              std::size_t limit);
   ~BatchUpload();
   BatchUpload(const BatchUpload&) = delete;
@@ -68,17 +72,30 @@ class BatchUpload : public std::enable_shared_from_this<BatchUpload> {
   /// another, so that no more than this many sources are kept.
   static constexpr std::size_t kCopiesInFlight = 2;
 
-  /// Begins the copies of a batch; `keep` holds the sources, and is let go when they are done and
-  /// somebody asks (`upload`, `collect`). Throws Error: kUnsupported when the device is out of
-  /// memory for the first slot or lost; kInvalidArgument when the consumer holds all of `limit`.
-  std::shared_ptr<Slot> upload(std::span<const Piece> pieces, std::shared_ptr<const void> keep);
+  /// A slot of at least `bytes`. Waits while there is no other and none may be made; null once
+  /// `stop` is requested. Throws Error: DeviceMemoryError when there is no memory for even one,
+  /// kUnsupported when the device is lost.
+  std::shared_ptr<Slot> acquire(std::size_t bytes, const std::stop_token& stop);
+  /// What puts work of its own on the stream that fills a slot; none of it waits.
+  using Produce = std::function<void(Stream&)>;
+  /// Begins to fill a slot: by `produce`, then by copies of `pieces`; nobody waits for either, but
+  /// for those of the batch before the last. `keep` holds what they work with, and is let go when
+  /// they are done and somebody asks (`fill`, `collect`). Throws Error when the device is lost.
+  void fill(Slot& slot, std::span<const Piece> pieces, std::shared_ptr<const void> keep,
+            const Produce& produce = {});
+  /// Waits until fewer than `count` batches are being copied.
+  void wait_for_room(std::size_t count);
   /// Lets go of the sources of copies that are done.
   void collect();
   /// Waits until no source is read any more, and lets go of all.
   void finish();
 
   std::size_t slot_count() const;
-  std::size_t limit() const noexcept { return limit_; }
+  /// Less than was given where the device has no memory for more; then `shrunk` says so.
+  std::size_t limit() const;
+  std::string shrunk() const;
+  /// True while `acquire` waits for the consumer.
+  bool is_starving() const;
   std::uint64_t copied_bytes() const;
   /// Pins memory that batches are copied from for as long as the result lives.
   std::shared_ptr<const void> pin(std::span<std::byte> memory) const;
@@ -89,25 +106,27 @@ class BatchUpload : public std::enable_shared_from_this<BatchUpload> {
     std::unique_ptr<Event> done;
   };
 
-  BatchUpload(std::shared_ptr<Device> device, std::size_t slot_bytes, std::size_t planned,
-              std::size_t limit);
-  void make_room();
-  std::unique_ptr<Slot> take_slot();
-  void begin(Slot& slot, std::span<const Piece> pieces);
+  BatchUpload(std::shared_ptr<Device> device, std::size_t planned, std::size_t limit);
+  std::unique_ptr<Slot> take_slot(std::size_t bytes, const std::stop_token& stop);
+  std::unique_ptr<Slot> make_slot(std::unique_ptr<Slot> slot, std::size_t bytes);
+  void begin(Slot& slot, std::span<const Piece> pieces, const Produce& produce);
+  void drain() noexcept;
   std::unique_ptr<Event> spare_event();
   void give_back(std::unique_ptr<Slot> slot) noexcept;
 
   const std::shared_ptr<Device> device_;
-  const std::size_t slot_bytes_;
   const std::size_t planned_;
-  const std::size_t limit_;
   mutable std::mutex mutex_;
-  Stream stream_;                            // Its calls are guarded by mutex_.
-  std::deque<std::unique_ptr<Slot>> free_;   // Guarded by mutex_. The longest unused first.
-  std::size_t made_ = 0;                     // Guarded by mutex_. Free and out.
-  std::deque<Copying> copying_;              // Guarded by mutex_. In the order of the stream.
+  std::condition_variable_any returned_;
+  std::size_t limit_;                          // Guarded by mutex_.
+  std::string shrunk_;                         // Guarded by mutex_.
+  bool is_starving_ = false;                   // Guarded by mutex_.
+  std::unique_ptr<Stream> stream_;             // Its calls are guarded by mutex_.
+  std::deque<std::unique_ptr<Slot>> free_;     // Guarded by mutex_. The longest unused first.
+  std::size_t made_ = 0;                       // Guarded by mutex_. Free and out.
+  std::deque<Copying> copying_;                // Guarded by mutex_. In the order of the stream.
   std::vector<std::unique_ptr<Event>> spare_;  // Guarded by mutex_.
-  std::uint64_t copied_bytes_ = 0;           // Guarded by mutex_.
+  std::uint64_t copied_bytes_ = 0;             // Guarded by mutex_.
 };
 
 }  // namespace feedrace::cuda

@@ -3,6 +3,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <future>
+#include <stop_token>
+#include <thread>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -32,7 +35,9 @@ std::shared_ptr<BatchUpload::Slot> upload_of(BatchUpload& upload,
                                              const std::shared_ptr<Source>& source) {
   const std::byte* begin = source->memory.data();
   const Piece pieces[] = {{begin, 10'000, 0}, {begin + 10'000, 10'000, 10'000}};
-  return upload.upload(pieces, source);
+  auto slot = upload.acquire(kBytes, {});
+  upload.fill(*slot, pieces, source);
+  return slot;
 }
 
 class BatchUploadTest : public OnStubs {
@@ -53,7 +58,7 @@ class BatchUploadTest : public OnStubs {
 TEST_F(BatchUploadTest, TheConsumersStreamSeesTheBatchHoweverLateTheCopyIs) {
   feedrace_stub_set_delay_us(300);
   const auto opened = device();
-  const auto upload = BatchUpload::create(opened, kBytes, 3, 8);
+  const auto upload = BatchUpload::create(opened, 3, 8);
   Stream consumer(opened);
   for (unsigned char value = 1; value < 40; ++value) {
     const auto slot = upload_of(*upload, std::make_shared<Source>(*upload, value));
@@ -66,7 +71,7 @@ TEST_F(BatchUploadTest, TheConsumersStreamSeesTheBatchHoweverLateTheCopyIs) {
 TEST_F(BatchUploadTest, ASlotIsNotWrittenBeforeItsConsumersWorkIsDone) {
   feedrace_stub_set_delay_us(300);
   const auto opened = device();
-  const auto upload = BatchUpload::create(opened, kBytes, 1, 1);  // Each batch is the same slot.
+  const auto upload = BatchUpload::create(opened, 1, 1);  // Each batch is the same slot.
   Stream consumer(opened);
   HostMemory results(40 * 20 * 1024);
   const PinnedRange pinned(opened, results.data(), results.size_bytes());
@@ -81,15 +86,16 @@ TEST_F(BatchUploadTest, ASlotIsNotWrittenBeforeItsConsumersWorkIsDone) {
   done.wait();
   for (unsigned value = 0; value < 40; ++value) {
     const std::byte* begin = results.data() + value * kBytes;
-    EXPECT_TRUE(std::all_of(begin, begin + kBytes, [&](std::byte b) { return b == std::byte(value); }))
-        << value;
+    EXPECT_TRUE(std::all_of(begin, begin + kBytes, [&](std::byte b) {
+      return b == std::byte(value);
+    })) << value;
   }
   upload->finish();
 }
 
 TEST_F(BatchUploadTest, SourcesAreKeptUntilTheyAreCopiedAndNoLonger) {
   feedrace_stub_set_delay_us(1000);
-  const auto upload = BatchUpload::create(device(), kBytes, 2, 4);
+  const auto upload = BatchUpload::create(device(), 2, 4);
   auto source = std::make_shared<Source>(*upload, 1);
   const std::weak_ptr<Source> watched = source;
   const auto slot = upload_of(*upload, source);
@@ -102,7 +108,7 @@ TEST_F(BatchUploadTest, SourcesAreKeptUntilTheyAreCopiedAndNoLonger) {
 
 TEST_F(BatchUploadTest, NothingIsAllocatedInSteadyState) {
   const auto opened = device();
-  const auto upload = BatchUpload::create(opened, kBytes, 2, 4);
+  const auto upload = BatchUpload::create(opened, 2, 4);
   const auto source = std::make_shared<Source>(*upload, 7);
   Stream consumer(opened);
   const auto round = [&] {
@@ -113,8 +119,8 @@ TEST_F(BatchUploadTest, NothingIsAllocatedInSteadyState) {
   for (int i = 0; i < 10; ++i) round();
   const auto calls = [] {
     std::uint64_t sum = 0;
-    for (const char* call : {"cuMemAlloc_v2", "cuMemFree_v2", "cuEventCreate", "cuStreamSynchronize",
-                             "cuMemHostRegister_v2"}) {
+    for (const char* call : {"cuMemAlloc_v2", "cuMemFree_v2", "cuEventCreate",
+                             "cuStreamSynchronize", "cuMemHostRegister_v2"}) {
       sum += feedrace_stub_calls(call);
     }
     return sum;
@@ -124,23 +130,56 @@ TEST_F(BatchUploadTest, NothingIsAllocatedInSteadyState) {
   EXPECT_EQ(calls(), before);
 }
 
-TEST_F(BatchUploadTest, AConsumerThatKeepsTooManyBatchesIsTold) {
-  const auto upload = BatchUpload::create(device(), kBytes, 1, 2);
+TEST_F(BatchUploadTest, WaitsForAConsumerThatKeepsAllAndSaysSo) {
+  const auto upload = BatchUpload::create(device(), 1, 2);
   const auto source = std::make_shared<Source>(*upload, 7);
-  const auto first = upload_of(*upload, source);
+  auto first = upload_of(*upload, source);
   const auto second = upload_of(*upload, source);
-  try {
-    upload_of(*upload, source);
-    FAIL() << "a third batch where two are the limit";
-  } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("holds 2 batches of 20.0 kB on the device"));
-  }
+  EXPECT_FALSE(upload->is_starving());
+  std::promise<std::shared_ptr<BatchUpload::Slot>> third;
+  std::jthread waiting([&](const std::stop_token& stop) {
+    third.set_value(upload->acquire(kBytes, stop));
+    EXPECT_EQ(upload->acquire(kBytes, stop), nullptr);  // Until it is stopped.
+  });
+  while (!upload->is_starving()) std::this_thread::yield();
+  first.reset();
+  const auto got = third.get_future().get();
+  EXPECT_NE(got, nullptr);
+  waiting.request_stop();
+  waiting.join();
+  EXPECT_FALSE(upload->is_starving());
+  EXPECT_EQ(upload->slot_count(), 2U);
+}
+
+TEST_F(BatchUploadTest, SlotsGrowWithTheirBatches) {
+  const auto upload = BatchUpload::create(device(), 1, 1);
+  const std::uint64_t small = upload->acquire(kBytes, {})->address();
+  EXPECT_EQ(upload->acquire(kBytes / 2, {})->address(), small);
+  const auto large = upload->acquire(std::size_t{1} << 20, {});
+  EXPECT_TRUE(feedrace_stub_is_device_memory(reinterpret_cast<const void*>(large->address()),
+                                             std::size_t{1} << 20));
+  EXPECT_EQ(upload->slot_count(), 1U);
+}
+
+TEST_F(BatchUploadTest, ADeviceTooFullForASlotThatGrowsKeepsTheOthers) {
+  feedrace_stub_set_memory(400'000);
+  const auto upload = BatchUpload::create(device(), 2, 2);
+  const auto kept = upload->acquire(kBytes, {});
+  upload->acquire(kBytes, {}).reset();
+  std::stop_source stop;
+  std::jthread stopper([&] {
+    while (!upload->is_starving()) std::this_thread::yield();
+    stop.request_stop();
+  });
+  EXPECT_EQ(upload->acquire(500'000, stop.get_token()), nullptr);
+  EXPECT_EQ(upload->limit(), 1U);
+  EXPECT_THAT(upload->shrunk(), HasSubstr("memory for 1 batches only"));
 }
 
 TEST_F(BatchUploadTest, AFullDeviceHasToDoWithTheSlotsThatThereAre) {
   feedrace_stub_set_memory(200'000);  // One slot and its 64 KiB of alignment.
   const auto opened = device();
-  const auto upload = BatchUpload::create(opened, kBytes, 3, 8);
+  const auto upload = BatchUpload::create(opened, 3, 8);
   const auto source = std::make_shared<Source>(*upload, 9);
   Stream consumer(opened);
   for (int i = 0; i < 5; ++i) {
@@ -153,19 +192,20 @@ TEST_F(BatchUploadTest, AFullDeviceHasToDoWithTheSlotsThatThereAre) {
 TEST_F(BatchUploadTest, BatchesOutliveTheUpload) {
   const auto opened = device();
   Stream consumer(opened);
-  auto upload = BatchUpload::create(opened, kBytes, 2, 4);
+  auto upload = BatchUpload::create(opened, 2, 4);
   const auto slot = upload_of(*upload, std::make_shared<Source>(*upload, 5));
   upload.reset();
   EXPECT_THAT(read(opened, consumer, *slot), Each(5));
 }
 
 TEST_F(BatchUploadTest, EveryCallMayFailAndNothingIsLost) {
-  for (const char* call : {"cuMemAlloc_v2", "cuMemcpyHtoDAsync_v2", "cuEventRecord", "cuEventCreate",
-                           "cuEventQuery", "cuStreamWaitEvent", "cuCtxPushCurrent_v2"}) {
+  for (const char* call :
+       {"cuMemAlloc_v2", "cuMemcpyHtoDAsync_v2", "cuEventRecord", "cuEventCreate", "cuEventQuery",
+        "cuStreamWaitEvent", "cuCtxPushCurrent_v2"}) {
     for (int nth = 1; nth <= 12; ++nth) {
       const auto opened = device();
       Stream consumer(opened);
-      const auto upload = BatchUpload::create(opened, kBytes, 2, 4);
+      const auto upload = BatchUpload::create(opened, 2, 4);
       const auto source = std::make_shared<Source>(*upload, 3);
       feedrace_stub_fail(call, nth, 700);
       int failures = 0;

@@ -144,8 +144,6 @@ TEST_F(DecoderTest, PicturesThatItRefusesHaveAStatusAndTheOthersTheirPixels) {
       {of_four(JCS_YCCK), FEEDRACE_CUDA_UNSUPPORTED},
       {make_jpeg(make_pixels(16, 16), arithmetic), FEEDRACE_CUDA_UNSUPPORTED},
       {make_jpeg(make_pixels(16, 16), plain), FEEDRACE_CUDA_UNSUPPORTED},
-      {baseline(321, 16), FEEDRACE_CUDA_UNSUPPORTED},
-      {baseline(16, 241), FEEDRACE_CUDA_UNSUPPORTED},
       {baseline(15, 16), FEEDRACE_CUDA_BAD_DATA},  // Smaller than its output.
       {cut_short, FEEDRACE_CUDA_BAD_DATA},
       {tail, FEEDRACE_CUDA_BAD_DATA},
@@ -164,6 +162,20 @@ TEST_F(DecoderTest, PicturesThatItRefusesHaveAStatusAndTheOthersTheirPixels) {
   EXPECT_EQ(batch.jpegs[0].status, FEEDRACE_CUDA_OK);
   EXPECT_EQ(batch.jpegs[1].status, FEEDRACE_CUDA_OK);
   batch.expect_pixels();
+}
+
+TEST_F(DecoderTest, PicturesLargerThanTheEngineHasRoomForAreTheSoftwares) {
+  const auto opened = device();
+  Batch batch(opened, {baseline(320, 240), baseline(321, 16), baseline(16, 241)});
+  Decoder decoder(opened, options_of(1));
+  EXPECT_EQ(opened->table().has_hardware_engine(decoder.handle()), 1U);
+  ASSERT_EQ(decoder.decode(batch.jpegs, batch.stream), FEEDRACE_CUDA_OK) << decoder.error.message;
+  EXPECT_EQ(batch.jpegs[0].engine, kHardware);
+  EXPECT_EQ(batch.jpegs[1].engine, kSoftware);
+  EXPECT_EQ(batch.jpegs[2].engine, kSoftware);
+  batch.expect_pixels();
+  const Decoder software(opened, options_of(0));
+  EXPECT_EQ(opened->table().has_hardware_engine(software.handle()), 0U);
 }
 
 TEST_F(DecoderTest, ZerosBehindAPictureAreNoDamage) {

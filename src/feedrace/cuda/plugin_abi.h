@@ -96,15 +96,18 @@ enum feedrace_cuda_engine {
 };
 
 struct feedrace_cuda_decoder_options {
-  double hardware_share;       /* [0, 1] of a batch for the hardware engine; 0.65 unless set. */
-  uint32_t bitstream_on_device; /* 1: encoded bytes lie in device memory (the *_DEVICE back ends). */
-  uint32_t max_batch;          /* Pictures a call, at most. */
+  double hardware_share; /* [0, 1] of a batch for the hardware engine; 0.65 unless set. */
+  uint32_t
+      bitstream_on_device; /* 1: encoded bytes lie in device memory (the *_DEVICE back ends). */
+  uint32_t max_batch;      /* Pictures a call, at most. */
+  /* Of pictures that are decoded many at a time, as the hardware engine does; larger ones are
+     decoded by the software, one by one. */
   uint32_t max_width_px, max_height_px;
 };
 
 /* One picture of a decode call. */
 struct feedrace_cuda_jpeg {
-  const void* bytes; /* On the host; parsed there in any case. */
+  const void* bytes;     /* On the host; parsed there in any case. */
   uint64_t device_bytes; /* The same on the device; 0 unless bitstream_on_device. */
   size_t size_bytes;
   struct feedrace_cuda_picture output; /* Where the pixels go: of the size that the region has. */
@@ -207,18 +210,19 @@ struct feedrace_cuda_plugin {
                     feedrace_cuda_event end, float* milliseconds,
                     struct feedrace_cuda_error* error);
 
-  /* --- copies: ordered on the stream; pinned memory must stay until the stream is past --------- */
+  /* --- copies: ordered on the stream; pinned memory must stay until the stream is past ---------
+   */
   int (*copy_to_device)(feedrace_cuda_device* device, uint64_t destination, const void* source,
                         size_t bytes, feedrace_cuda_stream stream,
                         struct feedrace_cuda_error* error);
   int (*copy_to_host)(feedrace_cuda_device* device, void* destination, uint64_t source,
-                      size_t bytes, feedrace_cuda_stream stream,
-                      struct feedrace_cuda_error* error);
+                      size_t bytes, feedrace_cuda_stream stream, struct feedrace_cuda_error* error);
   int (*copy_on_device)(feedrace_cuda_device* device, uint64_t destination, uint64_t source,
                         size_t bytes, feedrace_cuda_stream stream,
                         struct feedrace_cuda_error* error);
 
-  /* --- the fused pass: crop, resize, mirror, normalise, convert; two launches a batch ----------- */
+  /* --- the fused pass: crop, resize, mirror, normalise, convert; two launches a batch -----------
+   */
   /* Bytes of device memory, aligned to 16, that a call with just these geometries needs beside. */
   int (*fused_pass_scratch)(feedrace_cuda_device* device,
                             const struct feedrace_cuda_geometry* geometries, uint32_t count,
@@ -233,7 +237,8 @@ struct feedrace_cuda_plugin {
                     size_t scratch_bytes, void* staging, size_t staging_bytes,
                     feedrace_cuda_stream stream, struct feedrace_cuda_error* error);
 
-  /* --- nvJPEG ---------------------------------------------------------------------------------- */
+  /* --- nvJPEG ----------------------------------------------------------------------------------
+   */
   /* Closed before its device. Memory for max_batch pictures of max_width_px x max_height_px may be
      taken here (NO_MEMORY, with the sizes): give what the data has, not the largest that there
      could be. */
@@ -247,7 +252,8 @@ struct feedrace_cuda_plugin {
   int (*decode)(feedrace_cuda_decoder* decoder, struct feedrace_cuda_jpeg* jpegs, uint32_t count,
                 feedrace_cuda_stream stream, struct feedrace_cuda_error* error);
 
-  /* --- cuFile ------------------------------------------------------------------------------------ */
+  /* --- cuFile ------------------------------------------------------------------------------------
+   */
   /* close_direct comes before close_device, and before memory is released that is still registered:
      nvidia-fs can deadlock over that.
      Refused with the first reason of: driver, device, context, /proc/modules, udev, /dev/nvidia-fs
@@ -288,6 +294,11 @@ struct feedrace_cuda_plugin {
      read that came short is completed here, by blocking. */
   int (*finish_read)(feedrace_cuda_pending_read* pending, size_t* bytes_read,
                      struct feedrace_cuda_error* error);
+
+  /* --- nvJPEG, goes on -------------------------------------------------------------------------
+   */
+  /* 1 where a hardware engine gets its share of the pictures: it decodes whole ones only. */
+  uint32_t (*has_hardware_engine)(const feedrace_cuda_decoder* decoder);
 };
 
 /* The one symbol that the plug-in exports. Never null. */

@@ -69,11 +69,15 @@ Opened open_table(const std::string& path) {
 
 ErrorCode code_of(int status) {
   switch (status) {
-    case FEEDRACE_CUDA_IO: return ErrorCode::kIo;
-    case FEEDRACE_CUDA_BAD_DATA: return ErrorCode::kCorruptData;
-    case FEEDRACE_CUDA_INVALID: return ErrorCode::kInvalidArgument;
+    case FEEDRACE_CUDA_IO:
+      return ErrorCode::kIo;
+    case FEEDRACE_CUDA_BAD_DATA:
+      return ErrorCode::kCorruptData;
+    case FEEDRACE_CUDA_INVALID:
+      return ErrorCode::kInvalidArgument;
     // No memory, a lost device: nothing that other arguments or data would mend.
-    default: return ErrorCode::kUnsupported;
+    default:
+      return ErrorCode::kUnsupported;
   }
 }
 
@@ -84,6 +88,7 @@ Failure failure_of(int status, const feedrace_cuda_error& error) {
 }
 
 void require(int status, const feedrace_cuda_error& error) {
+  if (status == FEEDRACE_CUDA_NO_MEMORY) throw DeviceMemoryError(error.message);
   if (status != FEEDRACE_CUDA_OK) throw Error(code_of(status), error.message);
 }
 
@@ -198,8 +203,8 @@ Stream::~Stream() { device_->table().destroy_stream(device_->handle(), stream_);
 
 void Stream::wait(const Event& event) {
   feedrace_cuda_error error{};
-  require(
-      device_->table().make_stream_wait(device_->handle(), stream_, event.handle(), &error), error);
+  require(device_->table().make_stream_wait(device_->handle(), stream_, event.handle(), &error),
+          error);
 }
 
 void Stream::copy_to_device(std::uint64_t destination, const void* source, std::size_t bytes) {

@@ -48,7 +48,13 @@ class Plugin {
 
 /// What a call of the table failed with, as the library says it.
 Failure failure_of(int status, const feedrace_cuda_error& error);
-/// Throws it as an Error, unless `status` is success.
+/// The device, or the memory that can be pinned, is full: less may do.
+class DeviceMemoryError : public Error {
+ public:
+  explicit DeviceMemoryError(const std::string& message)
+      : Error(ErrorCode::kUnsupported, message) {}
+};
+/// Throws it as an Error, of which NO_MEMORY is a DeviceMemoryError, unless `status` is success.
 void require(int status, const feedrace_cuda_error& error);
 
 /// A device, opened. Thread-safe.

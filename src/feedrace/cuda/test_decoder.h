@@ -83,6 +83,8 @@ class Decoder {
                                    stream.handle(), &error);
   }
 
+  const feedrace_cuda_decoder* handle() const { return decoder_; }
+
   int status = FEEDRACE_CUDA_OK;
   feedrace_cuda_error error{};
 

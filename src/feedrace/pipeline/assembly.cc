@@ -23,6 +23,7 @@ Assembly::Opened Assembly::admit(std::uint64_t serial,
   for (const std::string& name : fields_) batch->fields.push_back({name, {}});
   for (FieldColumn& field : batch->fields) field.values.resize(batch->size);
   batch->remaining = batch->size;
+  batch->slot->device_input().begin(batch->size);
   {
     std::lock_guard lock(mutex_);
     if (const auto found = find_locked(serial)) return *found;

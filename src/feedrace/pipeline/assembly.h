@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "feedrace/cuda/batch_upload.h"
 #include "feedrace/error.h"
 #include "feedrace/order/epoch_order.h"
 #include "feedrace/pipeline/batch_slot.h"
@@ -37,7 +38,8 @@ struct PendingBatch {
   std::vector<BadSample> bad_samples;   ///< Guarded by mutex; the consumer reads it when done.
   std::vector<FieldColumn> fields;      ///< A place each; written as the slot is.
   std::vector<std::string> complaints;  ///< Guarded likewise. About samples delivered all the same.
-  bool fatal = false;                   ///< Guarded likewise. The consumer is to throw.
+  std::shared_ptr<cuda::BatchUpload::Slot> on_device;  ///< Of the device's stage; else null.
+  bool fatal = false;  ///< Guarded likewise. The consumer is to throw.
 };
 
 /// Keeps the batches that are being made or ready, in the order of delivery, at most `window` of

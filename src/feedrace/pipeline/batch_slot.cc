@@ -3,11 +3,6 @@
 
 #include <utility>
 
-#include <fmt/format.h>
-
-#include "feedrace/core/text.h"
-#include "feedrace/error.h"
-
 namespace feedrace {
 namespace {
 
@@ -35,24 +30,15 @@ SlotShape::SlotShape(const Pipeline& pipeline, std::size_t batch)
       flags_at(indices_at + aligned(batch * sizeof(std::uint64_t))),
       total_bytes(flags_at + aligned(batch * sizeof(SampleFlag))) {}
 
-void RaggedMemory::add(std::uint64_t bytes) {
-  const std::uint64_t used_bytes = used_bytes_ += bytes;
-  if (used_bytes <= limit_bytes_) return;
-  used_bytes_ -= bytes;
-  throw Error(ErrorCode::kInvalidArgument,
-              fmt::format("pictures of different sizes need more than the {} that the memory limit "
-                          "leaves; use a smaller batch_size or prefetch_factor, bound the size of "
-                          "pictures, or raise memory_limit",
-                          human_bytes(limit_bytes_)));
-}
-
 BatchSlot::BatchSlot(const SlotShape& shape, std::shared_ptr<RaggedMemory> ragged,
                      const PinMemory& pin)
     : shape_(shape),
       memory_(shape.total_bytes),
       pinned_(pin ? pin(memory_.bytes()) : nullptr),
+      pin_(pin),
       ragged_(std::move(ragged)),
-      ragged_images_(shape.is_ragged ? shape.batch_size : 0) {}
+      ragged_images_(shape.is_ragged ? shape.batch_size : 0),
+      device_input_(ragged_) {}
 
 BatchSlot::~BatchSlot() {
   for (const RaggedImage& image : ragged_images_) ragged_->remove(image.memory.size_bytes());
@@ -65,10 +51,12 @@ std::byte* BatchSlot::make_image(std::size_t index, ops::ImageSize size) {
   if (bytes > image.memory.size_bytes()) {
     // The old memory goes first, so that both never count at once.
     ragged_->remove(image.memory.size_bytes());
+    image.pinned.reset();
     image.memory = HostMemory();
     HostMemory memory(bytes);
     ragged_->add(memory.size_bytes());
     image.memory = std::move(memory);
+    if (pin_) image.pinned = pin_(image.memory.bytes());
   }
   image.size = size;
   return image.memory.data();

@@ -15,6 +15,7 @@
 
 #include "feedrace/core/buffer_pool.h"
 #include "feedrace/pipeline.h"
+#include "feedrace/pipeline/device_input.h"
 #include "feedrace/tensor.h"
 
 namespace feedrace {
@@ -35,19 +36,6 @@ struct SlotShape {
   std::size_t total_bytes;
 };
 
-/// Memory of images that differ in size, of all slots of a loader together. Thread-safe.
-class RaggedMemory {
- public:
-  explicit RaggedMemory(std::uint64_t limit_bytes) : limit_bytes_(limit_bytes) {}
-  /// Throws Error kInvalidArgument when the limit would be passed.
-  void add(std::uint64_t bytes);
-  void remove(std::uint64_t bytes) noexcept { used_bytes_ -= bytes; }
-
- private:
-  const std::uint64_t limit_bytes_;
-  std::atomic<std::uint64_t> used_bytes_ = 0;
-};
-
 /// Pins a slot's memory for a device, for as long as the result lives.
 using PinMemory = std::function<std::shared_ptr<const void>(std::span<std::byte>)>;
 
@@ -55,7 +43,8 @@ using PinMemory = std::function<std::shared_ptr<const void>(std::span<std::byte>
 /// the last one it is the consumer's.
 class BatchSlot {
  public:
-  BatchSlot(const SlotShape& shape, std::shared_ptr<RaggedMemory> ragged, const PinMemory& pin = {});
+  BatchSlot(const SlotShape& shape, std::shared_ptr<RaggedMemory> ragged,
+            const PinMemory& pin = {});
   ~BatchSlot();
   BatchSlot(const BatchSlot&) = delete;
   BatchSlot& operator=(const BatchSlot&) = delete;
@@ -76,6 +65,8 @@ class BatchSlot {
   std::uint64_t* indices() noexcept { return at<std::uint64_t>(shape_.indices_at); }
   SampleFlag* flags() noexcept { return at<SampleFlag>(shape_.flags_at); }
   const SlotShape& shape() const noexcept { return shape_; }
+  /// Pictures that a device decodes instead; they count as images that differ in size do.
+  DeviceInput& device_input() noexcept { return device_input_; }
 
  private:
   template <typename T>
@@ -84,15 +75,18 @@ class BatchSlot {
   }
 
   struct RaggedImage {
-    HostMemory memory;  // Kept from batch to batch; grows only.
+    HostMemory memory;                   // Kept from batch to batch; grows only.
+    std::shared_ptr<const void> pinned;  // Behind it, so that it goes before.
     ops::ImageSize size;
   };
 
   const SlotShape shape_;
   HostMemory memory_;
   const std::shared_ptr<const void> pinned_;  // Behind the memory, so that it goes before.
+  const PinMemory pin_;
   const std::shared_ptr<RaggedMemory> ragged_;
   std::vector<RaggedImage> ragged_images_;
+  DeviceInput device_input_;
 };
 
 namespace pipeline {

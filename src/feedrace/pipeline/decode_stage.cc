@@ -56,10 +56,33 @@ Result<std::int64_t> DecodeThread::fill(const DecodeTask& task) {
   auto image = take_fields(task, task.pick.sample, task.encoded);
   if (!image) return image.error();
   if (shared_.pipeline.reads_only) return label;
+  const auto is_left = leave_to_device(task, *image);
+  if (!is_left) return is_left.error();
+  if (*is_left) return label;
   auto complaint = decode(task, task.pick, *image);
   if (!complaint) return complaint.error();
   if (!complaint->empty()) flag(task, *complaint);
   return label;
+}
+
+/// True when the device's stage decodes the picture.
+Result<bool> DecodeThread::leave_to_device(const DecodeTask& task,
+                                           std::span<const std::byte> image) {
+  if (shared_.device == nullptr || !shared_.device->decodes()) return false;
+  const auto drawn = worker_.draw(image, task.pick.draw, task.pick.sample);
+  if (!drawn) return drawn.error();
+  const auto picture = device_picture(*drawn, shared_.pipeline);
+  if (picture) task.batch->slot->device_input().put(task.index, task.pick, image, *picture);
+  return picture.has_value();
+}
+
+void DecodeThread::decode_instead(DecodeTask& task) {
+  const auto complaint = decode(task, task.pick, task.encoded);
+  if (!complaint) {
+    handle_bad(task, complaint.error());
+  } else if (!complaint->empty()) {
+    flag(task, *complaint);
+  }
 }
 
 Result<std::string> DecodeThread::decode(const DecodeTask& task, const order::Pick& pick,

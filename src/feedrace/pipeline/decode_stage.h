@@ -14,6 +14,7 @@
 #include "feedrace/formats/sample_spans.h"
 #include "feedrace/loader.h"
 #include "feedrace/pipeline/assembly.h"
+#include "feedrace/pipeline/device_delivery.h"
 #include "feedrace/pipeline/quarantine.h"
 #include "feedrace/pipeline/read_stage.h"
 #include "feedrace/pipeline/single_reader.h"
@@ -36,6 +37,7 @@ struct DecodeShared {
   ReadCounters& read_counters;
   std::uint64_t max_sample_bytes = 0;
   StageClock& clock;
+  const DeviceDelivery* device = nullptr;  ///< Null: all pictures are decoded here.
 };
 
 /// One decode thread's work: takes samples from the queue, fills their places. A sample that cannot
@@ -51,6 +53,10 @@ class DecodeThread {
   /// Returns when the queue ends. Throws only on defects (no memory).
   void run(BoundedQueue<DecodeTask>& queue);
 
+  /// A picture that a device was to decode and could not: decoded here, or bad. `encoded` is the
+  /// picture alone; its fields and its label are in place.
+  void decode_instead(DecodeTask& task);
+
   /// Releases a wait for storage; any thread may call.
   void cancel() noexcept { stand_ins_.cancel(); }
 
@@ -61,6 +67,7 @@ class DecodeThread {
   void process(DecodeTask& task);
   void flag(const DecodeTask& task, const std::string& complaint);
   Result<std::int64_t> fill(const DecodeTask& task);
+  Result<bool> leave_to_device(const DecodeTask& task, std::span<const std::byte> image);
   Result<std::string> decode(const DecodeTask& task, const order::Pick& pick,
                              std::span<const std::byte> image);
   Result<std::span<const std::byte>> take_fields(const DecodeTask& task, std::uint64_t sample,

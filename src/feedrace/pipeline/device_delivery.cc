@@ -9,6 +9,9 @@
 
 #include <fmt/format.h>
 
+#include "feedrace/core/alignment.h"
+#include "feedrace/pipeline/assembly.h"
+
 namespace feedrace::pipeline {
 namespace {
 
@@ -30,11 +33,73 @@ Result<std::shared_ptr<cuda::Device>> open_device(const LoaderOptions& options, 
   return cuda::Device::open(*std::move(plugin), ordinal);
 }
 
-/// Why batches of a pipeline can't be copied to a device; empty when they can.
-std::string refusal_of(const Pipeline& pipeline) {
-  if (pipeline.reads_only || pipeline.output_size()) return {};
-  return "pictures of different sizes are delivered to the host's memory only; resize or crop them "
-         "to one size, or take device=\"cpu\"";
+// A picture of more pixels has more device memory than its share of a batch's time is worth, and is
+// as rare: the host decodes it.
+constexpr std::uint64_t kMostDevicePixels = std::uint64_t{1} << 26;
+// Each picture of a batch of different sizes begins at a multiple of this.
+constexpr std::size_t kRaggedAlignment = 256;
+
+/// Why pictures of a pipeline can't be decoded on a device; empty when they can.
+std::string decode_refusal_of(const Pipeline& pipeline) {
+  if (pipeline.reads_only) return "the pipeline decodes nothing";
+  const std::vector<std::string> unfused = pipeline.unfused();
+  if (!unfused.empty()) return unfused.front();
+  if (!pipeline.erasings.empty()) return "random_erasing works on the finished tensor on the CPU";
+  if (!pipeline.output_size()) return "pictures of different sizes are made on the CPU";
+  return {};
+}
+
+feedrace_cuda_output output_of(const Pipeline& pipeline) {
+  feedrace_cuda_output output{};
+  const auto size = pipeline.output_size().value_or(ops::ImageSize{});
+  output.width_px = size.width_px;
+  output.height_px = size.height_px;
+  output.dtype = pipeline.dtype == DType::kUint8     ? FEEDRACE_CUDA_UINT8
+                 : pipeline.dtype == DType::kFloat16 ? FEEDRACE_CUDA_FLOAT16
+                                                     : FEEDRACE_CUDA_FLOAT32;
+  output.is_hwc = pipeline.layout == Layout::kHwc ? 1 : 0;
+  for (std::size_t channel = 0; channel < 3; ++channel) {
+    output.mean[channel] = pipeline.mean.empty() ? 0.0F : pipeline.mean[channel];
+    output.std[channel] = pipeline.std.empty() ? 1.0F : pipeline.std[channel];
+  }
+  return output;
+}
+
+/// Sets who decodes. Throws Error kUnsupported where the device has to, and can't.
+void choose_decoder(const LoaderOptions& options, DeviceChoice& choice) {
+  choice.decode_name = "cpu";
+  const bool is_auto = options.decode_device == "auto";
+  if (!is_auto && options.decode_device != "cpu" && options.decode_device != "cuda") {
+    throw Error(ErrorCode::kInvalidArgument,
+                fmt::format("decode_device is {:?}; it must be \"auto\", \"cpu\" or \"cuda\"",
+                            options.decode_device));
+  }
+  if (options.decode_device == "cpu" || (is_auto && !choice.device)) return;
+  std::string refusal = choice.device ? decode_refusal_of(options.pipeline)
+                                      : "batches are delivered to the host's memory";
+  if (refusal.empty()) {
+    try {
+      choice.decoder = std::make_unique<cuda::PictureDecoder>(
+          choice.device,
+          cuda::PictureDecoder::Options{static_cast<std::uint32_t>(options.batch_size),
+                                        options.hardware_share, output_of(options.pipeline)});
+      choice.decode_name = choice.name;
+      if (is_auto) choice.decode_reason = "nvJPEG can be used, and all steps are one pass";
+      return;
+    } catch (const Error& error) {
+      refusal = error.what();
+    }
+  }
+  choice.decode_reason = "not on the GPU: " + refusal;
+  if (is_auto) return;
+  throw Error(
+      ErrorCode::kUnsupported,
+      fmt::format("decode_device \"cuda\" can't be had: {}; take decode_device=\"auto\"", refusal));
+}
+
+/// The bytes of a picture of this size.
+std::size_t bytes_of(const SlotShape& shape, ops::ImageSize size) {
+  return std::size_t{3} * size.width_px * size.height_px * shape.element_bytes;
 }
 
 /// What lies in the slot's memory from the begin to behind the labels, and holds the rest of what a
@@ -71,10 +136,10 @@ Tensor moved(Tensor tensor, std::byte* data, int ordinal) {
   return tensor;
 }
 
-}  // namespace
-
-DeviceChoice choose_device(const LoaderOptions& options) {
-  if (options.device == "cpu") return {nullptr, "cpu", {}};
+/// Sets where batches go.
+void choose_target(const LoaderOptions& options, DeviceChoice& choice) {
+  choice.name = "cpu";
+  if (options.device == "cpu") return;
   const bool is_auto = options.device == "auto";
   const std::optional<int> ordinal = is_auto ? std::optional(0) : ordinal_of(options.device);
   if (!ordinal) {
@@ -82,28 +147,69 @@ DeviceChoice choose_device(const LoaderOptions& options) {
                 fmt::format("device is {:?}; it must be \"cpu\", \"cuda\", \"cuda:N\" or \"auto\"",
                             options.device));
   }
-  std::string refusal = refusal_of(options.pipeline);
-  if (refusal.empty()) {
-    auto device = open_device(options, *ordinal);
-    if (device) {
-      return {*std::move(device), fmt::format("cuda:{}", *ordinal),
-              is_auto ? "a GPU can be used" : ""};
-    }
-    refusal = device.error().message;
+  auto device = open_device(options, *ordinal);
+  if (device) {
+    choice.device = *std::move(device);
+    choice.name = fmt::format("cuda:{}", *ordinal);
+    if (is_auto) choice.reason = "a GPU can be used";
+    return;
   }
-  if (is_auto) return {nullptr, "cpu", "no GPU can be used: " + refusal};
-  throw Error(ErrorCode::kUnsupported,
-              fmt::format("device {:?} can't be had: {}", options.device, refusal));
+  if (!is_auto) {
+    throw Error(ErrorCode::kUnsupported, fmt::format("device {:?} can't be had: {}", options.device,
+                                                     device.error().message));
+  }
+  choice.reason = "no GPU can be used: " + device.error().message;
 }
 
-DeviceDelivery::DeviceDelivery(std::shared_ptr<cuda::Device> device, const SlotShape& shape,
-                               std::size_t planned, std::size_t limit,
-                               std::shared_ptr<storage::FallbackLog> fallbacks)
-    : device_(std::move(device)),
+}  // namespace
+
+DeviceChoice choose_device(const LoaderOptions& options) {
+  const bool is_share = options.hardware_share >= 0 && options.hardware_share <= 1;  // No NaN.
+  if (!is_share) {
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        fmt::format("hardware_share is {}; it must be from 0 to 1", options.hardware_share));
+  }
+  DeviceChoice choice;
+  choose_target(options, choice);
+  choose_decoder(options, choice);
+  return choice;
+}
+
+std::optional<cuda::Picture> device_picture(const transform::DrawnPicture& drawn,
+                                            const Pipeline& pipeline) {
+  const decode::ImageInfo& info = drawn.info;
+  const bool is_turned = pipeline.orientation == Orientation::kUpright && info.orientation != 1;
+  const bool is_jpeg = info.format == std::string_view("jpeg");
+  // Four components are CMYK or YCCK, which nvJPEG does not convert.
+  const bool has_colours = info.component_count == 1 || info.component_count == 3;
+  const bool is_small = std::uint64_t{info.width_px} * info.height_px <= kMostDevicePixels;
+  if (is_turned || !is_jpeg || !has_colours || !is_small) return std::nullopt;
+  const ops::CropBox& box = drawn.head.crop();
+  const ops::ResizeWindow& resize = drawn.head.resize();
+  cuda::Picture picture;
+  picture.width_px = info.width_px;
+  picture.height_px = info.height_px;
+  picture.geometry.box_x_px = box.x_px;
+  picture.geometry.box_y_px = box.y_px;
+  picture.geometry.box_width_px = box.width_px;
+  picture.geometry.box_height_px = box.height_px;
+  picture.geometry.full_width_px = resize.full_width_px;
+  picture.geometry.full_height_px = resize.full_height_px;
+  picture.geometry.window_x_px = resize.x_px;
+  picture.geometry.window_y_px = resize.y_px;
+  picture.geometry.mirror_x = drawn.head.flip() ? 1 : 0;
+  return picture;
+}
+
+DeviceDelivery::DeviceDelivery(DeviceChoice choice, const SlotShape& shape, std::size_t planned,
+                               std::size_t limit, std::shared_ptr<storage::FallbackLog> fallbacks)
+    : device_(std::move(choice.device)),
       shape_(shape),
       fallbacks_(std::move(fallbacks)),
-      // Numbers and flags, which lie behind the labels, are the host's.
-      upload_(cuda::BatchUpload::create(device_, shape.indices_at, planned, limit)) {}
+      upload_(cuda::BatchUpload::create(device_, planned, limit)),
+      decoder_(std::move(choice.decoder)),
+      decodes_(decoder_ != nullptr) {}
 
 std::shared_ptr<const void> DeviceDelivery::pin(std::span<std::byte> memory) const {
   try {
@@ -115,19 +221,143 @@ std::shared_ptr<const void> DeviceDelivery::pin(std::span<std::byte> memory) con
   }
 }
 
-Batch DeviceDelivery::deliver(Batch&& on_host, std::shared_ptr<BatchSlot> slot) {
-  const std::size_t image_bytes = on_host.images.size_bytes();
-  const std::size_t label_bytes = on_host.labels.size_bytes();
-  std::vector<cuda::Piece> pieces;
-  if (image_bytes > 0) pieces.push_back({on_host.images.data, image_bytes, 0});
-  pieces.push_back({on_host.labels.data, label_bytes, shape_.labels_at});
-  auto on_device = std::make_shared<OnDevice>(upload_->upload(pieces, std::move(slot)), on_host);
+void DeviceDelivery::stop_decoding(const std::string& why) {
+  decodes_ = false;
+  fallbacks_->add(
+      "pictures are decoded on the CPU from now on, as the GPU has no memory for them: " + why);
+}
 
+DeviceDelivery::Decoded DeviceDelivery::decode(PendingBatch& batch,
+                                               std::vector<std::size_t>& left) {
+  std::vector<cuda::Picture> pictures;
+  bool is_any = false;
+  for (const DeviceInput::Place& place : batch.slot->device_input().places().first(batch.size)) {
+    pictures.push_back(place.picture);
+    is_any = is_any || !place.picture.encoded.empty();
+  }
+  if (!is_any) return nullptr;
+  // One batch's pictures are used while the next one's are made: no more than two of them.
+  upload_->wait_for_room(2);
+  Decoded decoded;
+  try {
+    decoded = decoder_->decode(pictures);
+  } catch (const cuda::DeviceMemoryError& error) {
+    for (cuda::Picture& picture : pictures) picture.engine = FEEDRACE_CUDA_ENGINE_NONE;
+    stop_decoding(error.what());
+  }
+  for (std::size_t i = 0; i < pictures.size(); ++i) {
+    cuda::Picture& kept = batch.slot->device_input().places()[i].picture;
+    kept.engine = pictures[i].engine;
+    const bool is_left = kept.engine == FEEDRACE_CUDA_ENGINE_NONE && !kept.encoded.empty();
+    if (is_left) left.push_back(i);
+  }
+  return decoded;
+}
+
+/// Where the images of a batch of different sizes lie in its slot, and behind them the labels.
+std::vector<std::size_t> DeviceDelivery::offsets_of(const PendingBatch& batch,
+                                                    std::size_t& bytes) const {
+  std::vector<std::size_t> offsets;
+  bytes = 0;
+  for (std::size_t i = 0; i < batch.size; ++i) {
+    offsets.push_back(bytes);
+    bytes += round_up(bytes_of(shape_, batch.slot->image_size(i)), kRaggedAlignment);
+  }
+  offsets.push_back(bytes);
+  return offsets;
+}
+
+/// What the host made of the batch; the slot's size in `bytes`.
+std::vector<cuda::Piece> DeviceDelivery::pieces_of(const PendingBatch& batch,
+                                                   std::size_t& bytes) const {
+  BatchSlot& slot = *batch.slot;
+  const std::size_t label_bytes = batch.size * sizeof(std::int64_t);
+  std::vector<cuda::Piece> pieces;
+  if (shape_.is_ragged) {
+    const std::vector<std::size_t> offsets = offsets_of(batch, bytes);
+    for (std::size_t i = 0; i < batch.size; ++i) {
+      pieces.push_back({slot.ragged_image(i), bytes_of(shape_, slot.image_size(i)), offsets[i]});
+    }
+    pieces.push_back({slot.labels(), label_bytes, offsets.back()});
+    bytes += label_bytes;
+    return pieces;
+  }
+  bytes = shape_.indices_at;  // Numbers and flags, which lie behind the labels, are the host's.
+  const auto places = slot.device_input().places();
+  for (std::size_t i = 0; i < batch.size && shape_.image_bytes > 0; ++i) {
+    if (places[i].picture.engine != FEEDRACE_CUDA_ENGINE_NONE) continue;
+    const std::size_t at = i * shape_.image_bytes;
+    const bool follows = !pieces.empty() && pieces.back().at_bytes + pieces.back().bytes == at;
+    if (follows) {
+      pieces.back().bytes += shape_.image_bytes;
+    } else {
+      pieces.push_back({slot.image(i), shape_.image_bytes, at});
+    }
+  }
+  pieces.push_back({slot.labels(), label_bytes, shape_.labels_at});
+  return pieces;
+}
+
+void DeviceDelivery::count(const PendingBatch& batch) {
+  const bool has_images = shape_.is_ragged || shape_.image_bytes > 0;
+  const auto places = batch.slot->device_input().places();
+  for (std::size_t i = 0; i < batch.size && has_images; ++i) {
+    const bool is_blank = batch.slot->flags()[i] == SampleFlag::kBlank;
+    switch (places[i].picture.engine) {
+      case FEEDRACE_CUDA_ENGINE_HARDWARE:
+        ++hardware_decoded_;
+        break;
+      case FEEDRACE_CUDA_ENGINE_SOFTWARE:
+        ++software_decoded_;
+        break;
+      case FEEDRACE_CUDA_ENGINE_NONE:
+        host_decoded_ += is_blank ? 0 : 1;
+        break;
+    }
+  }
+}
+
+bool DeviceDelivery::upload(const std::shared_ptr<PendingBatch>& batch, Decoded decoded,
+                            const std::stop_token& stop) {
+  std::size_t bytes = 0;
+  const std::vector<cuda::Piece> pieces = pieces_of(*batch, bytes);
+  auto slot = upload_->acquire(bytes, stop);
+  if (!slot) return false;
+  if (const std::string shrunk = upload_->shrunk(); shrunk != shrunk_) {
+    fallbacks_->add(shrunk);
+    shrunk_ = shrunk;
+  }
+  cuda::BatchUpload::Produce produce;
+  if (decoded) {
+    produce = [&](cuda::Stream& stream) { decoder_->pass(*decoded, slot->address(), stream); };
+  }
+  using Kept = std::pair<std::shared_ptr<BatchSlot>, Decoded>;
+  upload_->fill(*slot, pieces, std::make_shared<Kept>(batch->slot, decoded), produce);
+  batch->on_device = std::move(slot);
+  return true;
+}
+
+Batch DeviceDelivery::wrap(Batch&& on_host, const PendingBatch& pending) {
+  count(pending);
+  auto on_device = std::make_shared<OnDevice>(pending.on_device, on_host);
+  const int ordinal = device_->ordinal();
+  std::size_t labels_at = shape_.labels_at;
   Batch batch(on_device);
-  batch.images = moved(std::move(on_host.images), image_bytes > 0 ? on_device->at(0) : nullptr,
-                       device_->ordinal());
-  batch.labels =
-      moved(std::move(on_host.labels), on_device->at(shape_.labels_at), device_->ordinal());
+  if (shape_.is_ragged) {
+    std::size_t bytes = 0;
+    const std::vector<std::size_t> offsets = offsets_of(pending, bytes);
+    labels_at = bytes;
+    batch.images = std::move(on_host.images);
+    for (std::size_t i = 0; i < on_host.image_list.size(); ++i) {
+      batch.image_list.push_back(
+          moved(std::move(on_host.image_list[i]), on_device->at(offsets[i]), ordinal));
+    }
+  } else {
+    const bool has_images = on_host.images.size_bytes() > 0;
+    batch.images =
+        moved(std::move(on_host.images), has_images ? on_device->at(0) : nullptr, ordinal);
+  }
+  batch.labels = moved(std::move(on_host.labels), on_device->at(labels_at), ordinal);
   batch.fields = std::move(on_host.fields);
   batch.indices = on_device->indices();
   batch.flags = on_device->flags();
@@ -138,6 +368,17 @@ Batch DeviceDelivery::deliver(Batch&& on_host, std::shared_ptr<BatchSlot> slot) 
   batch.epoch_bad_samples = on_host.epoch_bad_samples;
   batch.on_device = std::move(on_device);
   return batch;
+}
+
+std::string DeviceDelivery::starving_text() const {
+  return fmt::format("the caller holds {} batches on the GPU, and there is no room for another{}",
+                     upload_->slot_count(),
+                     upload_->shrunk().empty() ? "" : " (" + upload_->shrunk() + ")");
+}
+
+DeviceStats DeviceDelivery::stats() const {
+  return {upload_->copied_bytes(), hardware_decoded_, software_decoded_, host_decoded_,
+          upload_->slot_count()};
 }
 
 }  // namespace feedrace::pipeline

@@ -1,53 +1,96 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
+#include <vector>
 
 #include "feedrace/cuda/batch_upload.h"
+#include "feedrace/cuda/picture_decoder.h"
 #include "feedrace/loader.h"
 #include "feedrace/pipeline/batch_slot.h"
 #include "feedrace/storage/fallback_log.h"
+#include "feedrace/transform/sample_worker.h"
 
 namespace feedrace::pipeline {
 
-/// Where batches are delivered.
+struct PendingBatch;
+
+/// Where batches are delivered, and where their pictures are decoded.
 struct DeviceChoice {
-  std::shared_ptr<cuda::Device> device;  ///< Null: the host's memory.
-  std::string name;                      ///< "cpu", "cuda:0".
-  std::string reason;                    ///< Of "auto".
+  std::shared_ptr<cuda::Device> device;           ///< Null: the host's memory.
+  std::string name;                               ///< "cpu", "cuda:0".
+  std::string reason;                             ///< Of "auto".
+  std::unique_ptr<cuda::PictureDecoder> decoder;  ///< Null: the host decodes.
+  std::string decode_name;                        ///< As `name`.
+  std::string decode_reason;                      ///< As `reason`.
 };
 
 /// Throws Error kInvalidArgument for a device of another kind, kUnsupported for one that is not to
 /// be had or a pipeline that can't be delivered to it, with the chain of what was tried.
 DeviceChoice choose_device(const LoaderOptions& options);
 
-/// Brings batches of a loader to its device. `pin` may be called by any thread, the others by the
-/// consumer's.
+/// What a device makes of a drawn picture; nothing where the host has to decode it.
+std::optional<cuda::Picture> device_picture(const transform::DrawnPicture& drawn,
+                                            const Pipeline& pipeline);
+
+/// What brings batches of a loader to its device. Thread-safe, but for `decode` and `upload`, which
+/// are the stage's.
 class DeviceDelivery {
  public:
   /// `planned` batches circulate on the device, `limit` at most.
-  DeviceDelivery(std::shared_ptr<cuda::Device> device, const SlotShape& shape, std::size_t planned,
+  DeviceDelivery(DeviceChoice choice, const SlotShape& shape, std::size_t planned,
                  std::size_t limit, std::shared_ptr<storage::FallbackLog> fallbacks);
 
   /// Null where the memory can't be pinned: copies from it wait then, which is counted.
   std::shared_ptr<const void> pin(std::span<std::byte> memory) const;
-  /// The batch on the device; what it was on the host is kept until it is copied. Numbers, flags
-  /// and fields stay on the host.
-  Batch deliver(Batch&& on_host, std::shared_ptr<BatchSlot> slot);
-  /// Waits until no slot of the host is read any more.
-  void finish() { upload_->finish(); }
 
-  std::uint64_t copied_bytes() const { return upload_->copied_bytes(); }
+  /// False from the start, or since the device had no memory for pictures.
+  bool decodes() const noexcept { return decodes_.load(std::memory_order_relaxed); }
+
+  using Decoded = std::shared_ptr<cuda::PictureDecoder::Decoded>;
+  /// Decodes what the batch has for the device; the indexes of pictures that could not be decoded
+  /// are added to `left`. Null when there is nothing. Throws Error when the device is lost.
+  Decoded decode(PendingBatch& batch, std::vector<std::size_t>& left);
+  /// Begins to bring the batch to the device. False once `stop` is requested. Throws Error
+  /// likewise.
+  bool upload(const std::shared_ptr<PendingBatch>& batch, Decoded decoded,
+              const std::stop_token& stop);
+  /// Waits until no slot of the host is read any more.
+  void finish() { upload_->wait_for_room(1); }
+
+  /// The batch with its images and labels on the device. Numbers, flags and fields stay on the
+  /// host.
+  /// The consumer's.
+  Batch wrap(Batch&& on_host, const PendingBatch& pending);
+
+  bool is_starving() const { return upload_->is_starving(); }
+  /// "the caller holds 4 batches of 19.3 MB each on the GPU, and there is no room for another".
+  std::string starving_text() const;
+  DeviceStats stats() const;
 
  private:
+  std::vector<cuda::Piece> pieces_of(const PendingBatch& batch, std::size_t& bytes) const;
+  std::vector<std::size_t> offsets_of(const PendingBatch& batch, std::size_t& bytes) const;
+  void stop_decoding(const std::string& why);
+  void count(const PendingBatch& batch);
+
   const std::shared_ptr<cuda::Device> device_;
   const SlotShape shape_;
   const std::shared_ptr<storage::FallbackLog> fallbacks_;
   const std::shared_ptr<cuda::BatchUpload> upload_;
+  const std::unique_ptr<cuda::PictureDecoder> decoder_;
+  std::atomic<bool> decodes_;
+  std::string shrunk_;  // What was said last.
+  std::atomic<std::uint64_t> hardware_decoded_ = 0;
+  std::atomic<std::uint64_t> software_decoded_ = 0;
+  std::atomic<std::uint64_t> host_decoded_ = 0;
 };
 
 }  // namespace feedrace::pipeline

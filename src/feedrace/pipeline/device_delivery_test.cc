@@ -9,8 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "feedrace/cuda/test_stubs.h"
-#include "feedrace/pipeline/test_sets.h"
+#include "feedrace/pipeline/test_device.h"
 
 namespace feedrace::pipeline {
 namespace {
@@ -19,45 +18,6 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
-
-class DeviceLoader : public cuda::OnStubs {
- protected:
-  LoaderOptions options() const {
-    LoaderOptions options = small_options(folder_);
-    options.device = "cuda";
-    options.cuda_plugin = {FEEDRACE_BUILT_PLUGIN};
-    options.cuda_libraries = {FEEDRACE_STUB_FOLDER};
-    return options;
-  }
-
-  /// What the same loader delivers to the host.
-  std::vector<Seen> on_host(LoaderOptions options) const {
-    options.device = "cpu";
-    Loader loader(options);
-    return load_epoch(loader);
-  }
-
-  const testing::TempDir dir_;
-  const std::string folder_ = write_folder(dir_, 48);
-};
-
-/// The batch as a consumer's stream sees it that waits for nothing but the hand-over.
-Seen remember_on_device(const Batch& batch) {
-  std::vector<std::byte> images(batch.images.size_bytes());
-  std::vector<std::int64_t> labels(batch.size());
-  batch.on_device->read(batch.images, images.data());
-  batch.on_device->read(batch.labels, reinterpret_cast<std::byte*>(labels.data()));
-  Batch copy = batch;
-  copy.images.data = images.data();
-  copy.labels.data = labels.data();
-  return remember(copy);
-}
-
-std::vector<Seen> load_device_epoch(Loader& loader) {
-  std::vector<Seen> epoch;
-  while (const auto batch = loader.next()) epoch.push_back(remember_on_device(*batch));
-  return epoch;
-}
 
 TEST_F(DeviceLoader, GivesTheBatchesOfTheHost) {
   feedrace_stub_set_delay_us(500);
@@ -131,8 +91,10 @@ TEST_F(DeviceLoader, PutsWhatCanNotBePinnedThroughPageableMemoryAndSaysSo) {
   const std::vector<Seen> epoch = load_device_epoch(loader);
   EXPECT_EQ(epoch, on_host(options()));
   const auto fallbacks = loader.stats().fallbacks;
-  ASSERT_THAT(fallbacks, SizeIs(1));
-  EXPECT_THAT(fallbacks[0].sentence, HasSubstr("batch slots are not pinned"));
+  const auto says = [](const char* what) {
+    return ::testing::Field(&FallbackCount::sentence, HasSubstr(what));
+  };
+  EXPECT_THAT(fallbacks, ::testing::Contains(says("batch slots are not pinned")));
 }
 
 TEST_F(DeviceLoader, RefusesADeviceThatIsNotThereWithTheChain) {
@@ -158,10 +120,6 @@ TEST_F(DeviceLoader, RefusesADeviceThatIsNotThereWithTheChain) {
   wanted.cuda_plugin = {dir_ / "none.so"};
   EXPECT_THAT(message(wanted, ErrorCode::kUnsupported),
               AllOf(HasSubstr("none.so"), HasSubstr("install feedrace-cuda")));
-  wanted = options();
-  wanted.pipeline.steps = {Flip{}};
-  wanted.pipeline.steps.clear();
-  EXPECT_THAT(message(wanted, ErrorCode::kUnsupported), HasSubstr("different sizes"));
 }
 
 TEST_F(DeviceLoader, AutoTakesTheHostAndSaysWhy) {

@@ -56,6 +56,15 @@ std::string verdict(const Stats& stats, bool reads_only) {
         stats.batches, stats.batches == 1 ? "" : "es", evidence, kTellingBatches);
   }
   if (waited < kUnnoticedWait) return "the consumer limits: " + evidence + "; nothing to do here";
+  const StageStats* device = find(stats, "device");
+  if (device != nullptr && share(device->busy_seconds, device->wait_seconds) >= kSaturated) {
+    return fmt::format(
+        "the GPU's stage limits: {}, and the thread that has pictures decoded on the GPU was "
+        "{:.0f} "
+        "% busy; decode on the CPU as well where cores are idle (decode_device), or change "
+        "hardware_share",
+        evidence, share(device->busy_seconds, device->wait_seconds) * 100);
+  }
   if (busy >= kSaturated) {
     const double on_core = share(decode->cpu_seconds, decode->busy_seconds - decode->cpu_seconds);
     if (decode->cpu_seconds > 0 && on_core < kOwnCore) {

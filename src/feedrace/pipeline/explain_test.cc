@@ -54,6 +54,15 @@ TEST(Explain, IdleDecodeThreadsBehindAnIdleReaderMeanAFewSlowSamples) {
               StartsWith("a few slow samples limit"));
 }
 
+TEST(Explain, ABusyStageOfTheGpuLimits) {
+  Stats stats = stats_of({1, 9}, {4, 16}, 4, {1, 9});
+  stats.stages.push_back({"device", 1, 9, 1, 3, 10});
+  EXPECT_THAT(verdict_of(stats),
+              ::testing::AllOf(StartsWith("the GPU's stage limits"), HasSubstr("90 % busy")));
+  stats.stages.back().busy_seconds = 1;
+  EXPECT_THAT(verdict_of(stats), Not(HasSubstr("GPU")));
+}
+
 TEST(Explain, WithoutABatchThereIsNoVerdict) {
   EXPECT_THAT(verdict_of(Stats{}), StartsWith("no verdict yet"));
 }

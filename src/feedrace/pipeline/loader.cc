@@ -14,10 +14,10 @@
 
 #include "feedrace/core/text.h"
 #include "feedrace/error.h"
+#include "feedrace/pipeline/device_delivery.h"
 #include "feedrace/pipeline/explain.h"
 #include "feedrace/pipeline/open_sets.h"
 #include "feedrace/pipeline/plan.h"
-#include "feedrace/pipeline/device_delivery.h"
 #include "feedrace/pipeline/quarantine.h"
 #include "feedrace/pipeline/resume.h"
 #include "feedrace/pipeline/run.h"
@@ -50,7 +50,9 @@ class Loader::Impl {
         opened_(open_checked(options_)),
         dataset_(opened_.dataset),
         storage_(pipeline::plan_storage(options_, *dataset_, fallbacks_)),
-        sizing_(pipeline::make_sizing(options_, opened_, storage_.make_backends.size())),
+        device_choice_(pipeline::choose_device(options_)),
+        sizing_(pipeline::make_sizing(options_, opened_, storage_.make_backends.size(),
+                                      device_choice_.decoder != nullptr)),
         base_state_(
             pipeline::make_base_state(options_, *sizing_.order, sizing_.split, opened_.states)),
         quarantine_(options_.quarantine_file),
@@ -119,6 +121,7 @@ class Loader::Impl {
   const std::shared_ptr<const formats::Dataset> dataset_;
   const std::shared_ptr<storage::FallbackLog> fallbacks_ = std::make_shared<storage::FallbackLog>();
   const pipeline::StoragePlan storage_;
+  pipeline::DeviceChoice device_choice_;  // Until `delivery_` takes it.
   pipeline::Sizing sizing_;
   const order::State base_state_;
   pipeline::Quarantine quarantine_;
@@ -130,6 +133,7 @@ class Loader::Impl {
   pipeline::ReadCounters read_counters_;
   pipeline::StageClock io_clock_;
   pipeline::StageClock decode_clock_;
+  pipeline::StageClock device_clock_;
   pipeline::StageClock consumer_clock_;
   std::atomic<std::uint64_t> samples_ = 0;
   std::atomic<std::uint64_t> batches_ = 0;
@@ -160,14 +164,16 @@ class Loader::Impl {
 };
 
 std::shared_ptr<pipeline::DeviceDelivery> Loader::Impl::make_delivery() {
-  pipeline::DeviceChoice choice = pipeline::choose_device(options_);
+  pipeline::DeviceChoice choice = std::move(device_choice_);
   sizing_.plan.device = choice.name;
   sizing_.plan.device_reason = choice.reason;
+  sizing_.plan.decode_device = choice.decode_name;
+  sizing_.plan.decode_device_reason = choice.decode_reason;
   if (!choice.device) return nullptr;
-  // One that the consumer works on, one that it asks for, one that is being copied.
-  constexpr std::size_t kPlannedBatches = 3;
+  // One that the consumer works on, one that it asks for, one that is ready, one that is made.
+  constexpr std::size_t kPlannedBatches = 4;
   return std::make_shared<pipeline::DeviceDelivery>(
-      std::move(choice.device), SlotShape(options_.pipeline, options_.batch_size), kPlannedBatches,
+      std::move(choice), SlotShape(options_.pipeline, options_.batch_size), kPlannedBatches,
       std::max(kPlannedBatches, sizing_.slot_limit), fallbacks_);
 }
 
@@ -207,7 +213,9 @@ void Loader::Impl::start() {
                                       *fallbacks_,
                                       read_counters_,
                                       io_clock_,
-                                      decode_clock_});
+                                      decode_clock_,
+                                      delivery_,
+                                      device_clock_});
   }
   auto run = std::make_unique<pipeline::Run>(*parts_, epoch_, epoch_order_->position_of(0));
   std::lock_guard lock(run_mutex_);
@@ -383,6 +391,11 @@ void Loader::Impl::throw_timeout() {
 }
 
 void Loader::Impl::throw_starved() {
+  if (run_->is_starved_on_device()) {
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        fmt::format("next(): {}; drop batches, or raise memory_limit", delivery_->starving_text()));
+  }
   throw Error(ErrorCode::kInvalidArgument,
               fmt::format("next(): the caller holds {} batches of {} each and memory_limit {} has "
                           "no room for another; drop batches or raise memory_limit",
@@ -415,7 +428,10 @@ std::shared_ptr<pipeline::PendingBatch> Loader::Impl::take() {
         }
         throw_cancelled();
       case pipeline::Assembly::TakeStatus::kTimedOut:
-        if (run_->is_starved() && Clock::now() - start >= kHeldBatchGrace) throw_starved();
+        if ((run_->is_starved() || run_->is_starved_on_device()) &&
+            Clock::now() - start >= kHeldBatchGrace) {
+          throw_starved();
+        }
         if (!endless && Clock::now() >= end) throw_timeout();
         break;
     }
@@ -487,7 +503,7 @@ Batch Loader::Impl::deliver(const std::shared_ptr<pipeline::PendingBatch>& pendi
   substituted_ += count_of(SampleFlag::kSubstituted);
   blanked_ += count_of(SampleFlag::kBlank);
   ++batches_;
-  return delivery_ ? delivery_->deliver(std::move(batch), slot) : std::move(batch);
+  return delivery_ ? delivery_->wrap(std::move(batch), *pending) : std::move(batch);
 }
 
 std::optional<Batch> Loader::Impl::next() {
@@ -538,8 +554,12 @@ Stats Loader::Impl::stats() const {
   stats.extra_slots = slots_->extra_count();
   read_counters_.copy_to(stats);
   stats.stages = {io_clock_.snapshot("io", sizing_.reader_count),
-                  decode_clock_.snapshot("decode", sizing_.plan.decode_threads),
-                  consumer_clock_.snapshot("consumer", 1)};
+                  decode_clock_.snapshot("decode", sizing_.plan.decode_threads)};
+  if (delivery_) {
+    stats.device = delivery_->stats();
+    stats.stages.push_back(device_clock_.snapshot("device", 1));
+  }
+  stats.stages.push_back(consumer_clock_.snapshot("consumer", 1));
   stats.backend = sizing_.plan.backend;
   stats.fallbacks = fallbacks_->counts();
   if (storage_.cache) stats.shared_cache = pipeline::cache_stats(*storage_.cache);

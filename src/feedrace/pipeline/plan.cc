@@ -84,12 +84,14 @@ void fit_window(Sizing& sizing) {
   buffers.count = std::max(buffers.base_count, fitting);
 }
 
-void plan_memory(const LoaderOptions& options, const SlotShape& slot, Sizing& sizing) {
+/// `encoded_bytes`: of the pictures that a slot keeps for a GPU.
+void plan_memory(const LoaderOptions& options, const SlotShape& slot, std::uint64_t encoded_bytes,
+                 Sizing& sizing) {
   Plan& plan = sizing.plan;
   plan.other_bytes = anonymous_memory_bytes();
   plan.decode_scratch_bytes = plan.decode_threads * kScratchBytesPerThread;
   sizing.planned_slots = options.prefetch_factor + kConsumerSlots;
-  plan.batch_slot_bytes = sizing.planned_slots * slot.total_bytes;
+  plan.batch_slot_bytes = sizing.planned_slots * (slot.total_bytes + encoded_bytes);
   plan.memory_limit_bytes = options.memory_limit_bytes;
   if (plan.memory_limit_bytes == 0) {
     plan.memory_limit_bytes =
@@ -110,7 +112,7 @@ void plan_memory(const LoaderOptions& options, const SlotShape& slot, Sizing& si
   }
   const std::uint64_t spare = plan.memory_limit_bytes - plan.memory_bytes;
   sizing.slot_limit = sizing.planned_slots + static_cast<std::size_t>(spare / slot.total_bytes);
-  sizing.ragged_limit_bytes = spare;
+  sizing.ragged_limit_bytes = spare + sizing.planned_slots * encoded_bytes;
   if (slot.is_ragged) {
     plan.warnings.push_back(
         fmt::format("pictures differ in size, so their memory is not in the plan; all together "
@@ -234,8 +236,8 @@ std::shared_ptr<const order::SampleOrder> make_order(const LoaderOptions& option
   return std::make_shared<const order::SampleOrder>(std::move(order));
 }
 
-Sizing make_sizing(const LoaderOptions& options, const OpenedSets& opened,
-                   std::size_t reader_count) {
+Sizing make_sizing(const LoaderOptions& options, const OpenedSets& opened, std::size_t reader_count,
+                   bool decodes_on_device) {
   const formats::Dataset& dataset = *opened.dataset;
   Sizing sizing;
   sizing.order = make_order(options, opened, {});
@@ -270,7 +272,10 @@ Sizing make_sizing(const LoaderOptions& options, const OpenedSets& opened,
   const std::uint64_t ahead = options.prefetch_factor * std::uint64_t{options.batch_size} +
                               (holds_window ? options.shuffle_window : 0);
   sizing.horizon = static_cast<std::size_t>(std::min<std::uint64_t>(ahead, kMaxHorizon));
-  plan_memory(options, SlotShape(options.pipeline, options.batch_size), sizing);
+  const double encoded =
+      decodes_on_device ? dataset.mean_image_bytes() * static_cast<double>(options.batch_size) : 0;
+  plan_memory(options, SlotShape(options.pipeline, options.batch_size),
+              static_cast<std::uint64_t>(encoded), sizing);
   return sizing;
 }
 
@@ -346,6 +351,9 @@ std::string Plan::to_text() const {
   if (!shared_cache.empty()) line("cache", shared_cache);
   if (device != "cpu" || !device_reason.empty()) {
     line("device", device_reason.empty() ? device : device + ": " + device_reason);
+    line("decoding", decode_device_reason.empty()
+                         ? "on " + decode_device
+                         : fmt::format("on {}: {}", decode_device, decode_device_reason));
   }
   line("threads",
        fmt::format("{} I/O (queue depth {}), {} decode of {} usable cores, {} batches ahead",
@@ -389,6 +397,8 @@ std::string Plan::to_json() const {
       {"backend_reason", backend_reason},
       {"device", device},
       {"device_reason", device_reason},
+      {"decode_device", decode_device},
+      {"decode_device_reason", decode_device_reason},
       {"shared_cache", shared_cache},
       {"reader_threads", reader_threads},
       {"usable_cores", usable_cores},

@@ -49,8 +49,9 @@ void check_options(const LoaderOptions& options);
 
 /// Makes the plan, but for the back end's lines, of options that were checked. Throws Error
 /// kInvalidArgument: no batch or an uneven one for some rank, a memory limit below the need.
-Sizing make_sizing(const LoaderOptions& options, const OpenedSets& opened,
-                   std::size_t reader_count);
+/// `decodes_on_device`: batch slots keep encoded pictures as well.
+Sizing make_sizing(const LoaderOptions& options, const OpenedSets& opened, std::size_t reader_count,
+                   bool decodes_on_device = false);
 
 /// The order of the options over opened sets; `origin` as `order::SetWalk` takes it.
 std::shared_ptr<const order::SampleOrder> make_order(const LoaderOptions& options,

@@ -39,12 +39,18 @@ Run::Run(const RunParts& parts, std::uint64_t epoch, std::uint64_t position)
                      parts.make_backend,
                      parts.read_counters,
                      parts.max_sample_bytes,
-                     parts.decode_clock} {
+                     parts.decode_clock,
+                     parts.delivery.get()} {
   for (std::size_t i = 0; i < parts.readers.size(); ++i) add_reader(i, epoch, position);
   shutdown_.on_cancel([this] { queue_.cancel(); });
   for (std::size_t i = 0; i < parts.decode_threads; ++i) {
     decoders_.push_back(std::make_unique<DecodeThread>(decode_shared_));
     shutdown_.on_cancel([worker = decoders_.back().get()] { worker->cancel(); });
+  }
+  if (parts.delivery) {
+    device_ = std::make_unique<DeviceStage>(assembly_, *parts.delivery, decode_shared_,
+                                            parts.device_clock);
+    shutdown_.on_cancel([stage = device_.get()] { stage->cancel(); });
   }
   // No exception leaves a thread: the first one ends the run and reaches the consumer.
   const auto guarded = [this](auto body) {
@@ -63,6 +69,7 @@ Run::Run(const RunParts& parts, std::uint64_t epoch, std::uint64_t position)
     for (const auto& decoder : decoders_) {
       threads_.emplace_back(guarded([this, worker = decoder.get()] { worker->run(queue_); }));
     }
+    if (device_) threads_.emplace_back(guarded([this] { device_->run(shutdown_.token()); }));
   } catch (const std::system_error& error) {
     shutdown_.cancel();
     join();
@@ -70,7 +77,8 @@ Run::Run(const RunParts& parts, std::uint64_t epoch, std::uint64_t position)
         ErrorCode::kIo,
         fmt::format("thread {} of {} could not be started ({}); use fewer threads or raise "
                     "the limit on processes (ulimit -u)",
-                    threads_.size() + 1, parts.decode_threads + readers_.size(), error.what()));
+                    threads_.size() + 1, parts.decode_threads + readers_.size() + (device_ ? 1 : 0),
+                    error.what()));
   }
 }
 
@@ -124,7 +132,8 @@ std::string Run::describe_waiting() const {
   }
   std::vector<ReadStage::Waiting> all = reads;
   all.insert(all.end(), pictures.begin(), pictures.end());
-  if (all.empty()) return "no read and no picture is in work";
+  const std::string on_device = device_ ? device_->describe_work() : "";
+  if (all.empty()) return "no read and no picture is in work" + on_device;
   std::sort(all.begin(), all.end(),
             [](const auto& a, const auto& b) { return a.seconds > b.seconds; });
   constexpr std::size_t kNamed = 3;
@@ -134,7 +143,7 @@ std::string Run::describe_waiting() const {
     text += fmt::format("{} {} for {:.1f} s", i == 0 ? "" : ",",
                         parts_.dataset.where(all[i].sample), all[i].seconds);
   }
-  return text;
+  return text + on_device;
 }
 
 }  // namespace feedrace::pipeline

@@ -11,6 +11,7 @@
 
 #include "feedrace/pipeline/assembly.h"
 #include "feedrace/pipeline/decode_stage.h"
+#include "feedrace/pipeline/device_stage.h"
 #include "feedrace/pipeline/read_stage.h"
 #include "feedrace/pipeline/shutdown.h"
 
@@ -48,10 +49,13 @@ struct RunParts {
   ReadCounters& read_counters;
   StageClock& io_clock;
   StageClock& decode_clock;
+  std::shared_ptr<DeviceDelivery> delivery;  ///< Null: batches stay on the host.
+  StageClock& device_clock;
 };
 
-/// The threads of a loader from one start to one end: a reader a device, and the decode threads.
-/// The shutdown specification in ARCHITECTURE.md says who ends when.
+/// The threads of a loader from one start to one end: a reader a device, the decode threads, and
+/// one that brings batches to a GPU. The shutdown specification in ARCHITECTURE.md says who ends
+/// when.
 class Run {
  public:
   /// Starts the threads at a position of an epoch. Throws Error kIo when no thread can be had.
@@ -63,12 +67,15 @@ class Run {
 
   /// The next full batch; see `Assembly::take`.
   Assembly::Taken take(Clock::time_point deadline) {
-    return assembly_.take(shutdown_.token(), deadline);
+    return device_ ? device_->take(shutdown_.token(), deadline)
+                   : assembly_.take(shutdown_.token(), deadline);
   }
   Shutdown& shutdown() noexcept { return shutdown_; }
 
   /// True when nothing is being made because the consumer holds every slot.
   bool is_starved() const;
+  /// Likewise, of the slots on the GPU.
+  bool is_starved_on_device() const { return device_ && device_->is_starved(); }
   /// "waits for 3 reads and 1 picture in decode; the longest, 12.0 s: /data/a.jpg".
   std::string describe_waiting() const;
 
@@ -83,6 +90,7 @@ class Run {
   DecodeShared decode_shared_;
   std::vector<std::unique_ptr<ReadStage>> readers_;
   std::vector<std::unique_ptr<DecodeThread>> decoders_;
+  std::unique_ptr<DeviceStage> device_;
   std::vector<std::thread> threads_;
 };
 

@@ -79,10 +79,14 @@ struct Seen {
 
 inline Seen remember(const Batch& batch) {
   const auto* labels = static_cast<const std::int64_t*>(batch.labels.data);
+  std::string pixels(static_cast<const char*>(batch.images.data), batch.images.size_bytes());
+  for (const Tensor& image : batch.image_list) {
+    if (image.device < 0) pixels.append(static_cast<const char*>(image.data), image.size_bytes());
+  }
   return {{batch.indices.begin(), batch.indices.end()},
           {labels, labels + batch.size()},
           {batch.flags.begin(), batch.flags.end()},
-          std::string(static_cast<const char*>(batch.images.data), batch.images.size_bytes())};
+          pixels};
 }
 
 inline std::vector<Seen> load_epoch(Loader& loader) {

@@ -113,6 +113,16 @@ Result<std::string> SampleWorker::run(std::span<const std::byte> encoded, std::u
   return decoder_.complaint();
 }
 
+Result<DrawnPicture> SampleWorker::draw(std::span<const std::byte> encoded, std::uint64_t draw,
+                                        std::uint64_t sample) {
+  const auto info = decoder_.open(encoded);
+  if (!info) return info.error();
+  const auto head = draw_head(*info, {seed_, draw, sample});
+  if (!head) return head.error();
+  if (auto fits = check_output(head->output()); !fits) return fits.error();
+  return DrawnPicture{*info, *head};
+}
+
 std::size_t SampleWorker::scratch_bytes() const noexcept {
   return decoder_.scratch_bytes() + pass_.scratch_bytes() + pixels_.scratch_bytes() +
          runner_.scratch_bytes() + band_.capacity();

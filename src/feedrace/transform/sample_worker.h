@@ -22,6 +22,12 @@ namespace feedrace::transform {
 /// Gives room for a tensor of a picture of this size; called once a sample, when the size is known.
 using TensorPlace = std::function<void*(ops::ImageSize size)>;
 
+/// A picture that somebody else decodes, and the one pass that makes its tensor.
+struct DrawnPicture {
+  decode::ImageInfo info;
+  FusedHead head;
+};
+
 /// Turns one encoded image into its place in a batch: decoder, steps, normalisation, erasing. One
 /// instance serves one thread and keeps its memory from sample to sample.
 class SampleWorker {
@@ -35,6 +41,11 @@ class SampleWorker {
   /// Throws what `place` throws.
   Result<std::string> run(std::span<const std::byte> encoded, std::uint64_t draw,
                           std::uint64_t sample, const TensorPlace& place);
+
+  /// What `run` would do with a picture, where all of it is one pass: nothing is decoded. The
+  /// pipeline has no steps but fused ones, and no erasing. `encoded` may go afterwards.
+  Result<DrawnPicture> draw(std::span<const std::byte> encoded, std::uint64_t draw,
+                            std::uint64_t sample);
 
   /// Memory kept now.
   std::size_t scratch_bytes() const noexcept;

@@ -166,9 +166,6 @@ feedrace_cuda_status Call::look_at_frame(std::size_t i) {
                         encoding == NVJPEG_ENCODING_EXTENDED_SEQUENTIAL_DCT_HUFFMAN;
   const bool has_colours = component_count == 1 || component_count == 3;  // 4 are CMYK or YCCK.
   if (!is_known || !has_colours || bits != 8) return FEEDRACE_CUDA_UNSUPPORTED;
-  if (width_px > decoder_.options.max_width_px || height_px > decoder_.options.max_height_px) {
-    return FEEDRACE_CUDA_UNSUPPORTED;
-  }
   const std::uint64_t right_px = std::uint64_t{jpeg.region_x_px} + jpeg.output.width_px;
   const std::uint64_t bottom_px = std::uint64_t{jpeg.region_y_px} + jpeg.output.height_px;
   // The caller's header said something else.
@@ -177,10 +174,13 @@ feedrace_cuda_status Call::look_at_frame(std::size_t i) {
   looked.is_all = jpeg.output.width_px == width_px && jpeg.output.height_px == height_px;
   looked.is_large_baseline = is_baseline && std::uint64_t{width_px} * height_px >= kLargePx;
   const bool is_there = decoder_.options.bitstream_on_device == 0 || jpeg.device_bytes != 0;
-  looked.hardware_takes =
-      is_there && decoder_.hardware && decoder_.hardware->takes(header, jpeg, i, looked.is_all);
-  looked.on_device_takes =
-      is_there && decoder_.on_device && decoder_.on_device->takes(header, jpeg, i, looked.is_all);
+  const bool has_room =
+      width_px <= decoder_.options.max_width_px && height_px <= decoder_.options.max_height_px;
+  const auto takes = [&](BatchDecoder* batch) {
+    return is_there && has_room && batch != nullptr && batch->takes(header, jpeg, i, looked.is_all);
+  };
+  looked.hardware_takes = takes(decoder_.hardware.get());
+  looked.on_device_takes = takes(decoder_.on_device.get());
   return FEEDRACE_CUDA_OK;
 }
 
@@ -313,6 +313,10 @@ int decode(feedrace_cuda_decoder* decoder, feedrace_cuda_jpeg* jpegs, std::uint3
   return status;
 }
 
+std::uint32_t has_hardware_engine(const feedrace_cuda_decoder* decoder) {
+  return decoder->hardware ? 1 : 0;
+}
+
 nlohmann::json missing_json(const std::string& why) {
   const std::size_t at = why.rfind("; ");
   if (at == std::string::npos) return {{"missing", why}, {"remedy", "decode on the CPU"}};
@@ -366,6 +370,7 @@ void add_decoder(feedrace_cuda_plugin& table) {
   table.open_decoder = open_decoder;
   table.close_decoder = close_decoder;
   table.decode = decode;
+  table.has_hardware_engine = has_hardware_engine;
 }
 
 }  // namespace feedrace::cuda_plugin

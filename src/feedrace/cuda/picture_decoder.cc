@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "feedrace/cuda/picture_decoder.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "feedrace/core/alignment.h"
+
+namespace feedrace::cuda {
+namespace {
+
+// Of what is decoded many at a time, at first: what photos of ImageNet's kind have.
+constexpr std::uint32_t kFirstSidePx = 1024;
+// More is not asked for: room for a whole batch of such pictures is taken at once.
+constexpr std::uint32_t kMostSidePx = 4096;
+constexpr std::uint32_t kSideStepPx = 256;
+// Each picture begins at a multiple of this, which loads of 16 bytes and more want.
+constexpr std::size_t kPictureAlignment = 256;
+constexpr std::size_t kStagingBytes = 256;  // A picture, as plugin_abi.h says.
+
+/// Batches differ in size from one to the next: with room to spare, few of them ask for more.
+std::size_t with_room(std::size_t bytes) { return bytes + bytes / 2; }
+
+void reserve(const std::shared_ptr<Device>& device, DeviceMemory& memory, std::size_t bytes) {
+  if (bytes <= memory.size_bytes()) return;
+  memory = DeviceMemory();
+  try {
+    memory = DeviceMemory(device, with_room(bytes));
+  } catch (const DeviceMemoryError&) {
+    memory = DeviceMemory(device, bytes);
+  }
+}
+
+}  // namespace
+
+class PictureDecoder::Decoded {
+ public:
+  explicit Decoded(const std::shared_ptr<Device>& device) : done(device) {}
+
+  DeviceMemory pixels;
+  DeviceMemory scratch;  // Of the pass.
+  HostMemory staging;    // Likewise.
+  PinnedRange pinned;    // Behind what it pins.
+  Event done;            // The pictures are decoded.
+  std::vector<feedrace_cuda_picture> pictures;
+  std::vector<feedrace_cuda_geometry> geometries;
+};
+
+/// What was lent and is back. Outlives the decoder where a batch does.
+struct PictureDecoder::Spare {
+  std::mutex mutex;
+  std::vector<std::unique_ptr<Decoded>> free;  // Guarded by mutex.
+};
+
+PictureDecoder::PictureDecoder(std::shared_ptr<Device> device, const Options& options)
+    : device_(std::move(device)),
+      options_(options),
+      stream_(std::make_unique<Stream>(device_)),
+      spare_(std::make_shared<Spare>()) {
+  open(kFirstSidePx, kFirstSidePx);
+}
+
+PictureDecoder::~PictureDecoder() { device_->table().close_decoder(decoder_); }
+
+/// The one that there was goes when the new one is there.
+void PictureDecoder::open(std::uint32_t max_width_px, std::uint32_t max_height_px) {
+  const feedrace_cuda_decoder_options options{options_.hardware_share, 0, options_.max_batch,
+                                              max_width_px, max_height_px};
+  feedrace_cuda_decoder* opened = nullptr;
+  feedrace_cuda_error error{};
+  require(device_->table().open_decoder(device_->handle(), &options, &opened, &error), error);
+  device_->table().close_decoder(std::exchange(decoder_, opened));
+  decodes_whole_ = device_->table().has_hardware_engine(decoder_) != 0;
+  max_width_px_ = max_width_px;
+  max_height_px_ = max_height_px;
+}
+
+/// Only what is decoded many at a time has bounds, so only the engine's pictures matter.
+void PictureDecoder::fit(std::span<const Picture> pictures) {
+  if (!decodes_whole_ || !may_grow_) return;
+  std::uint32_t width_px = max_width_px_;
+  std::uint32_t height_px = max_height_px_;
+  std::size_t larger = 0;
+  for (const Picture& picture : pictures) {
+    if (picture.width_px <= max_width_px_ && picture.height_px <= max_height_px_) continue;
+    ++larger;
+    width_px = std::max(width_px, picture.width_px);
+    height_px = std::max(height_px, picture.height_px);
+  }
+  if (larger <= pictures.size() / 4) return;
+  const auto side = [](std::uint32_t px) {
+    return std::min(kMostSidePx, static_cast<std::uint32_t>(round_up(px, kSideStepPx)));
+  };
+  if (side(width_px) == max_width_px_ && side(height_px) == max_height_px_) return;
+  try {
+    open(side(width_px), side(height_px));
+  } catch (const DeviceMemoryError&) {
+    may_grow_ = false;  // The software decodes them.
+  }
+}
+
+std::shared_ptr<PictureDecoder::Decoded> PictureDecoder::lend() {
+  std::unique_ptr<Decoded> decoded;
+  {
+    const std::lock_guard lock(spare_->mutex);
+    if (!spare_->free.empty()) {
+      decoded = std::move(spare_->free.back());
+      spare_->free.pop_back();
+    }
+  }
+  if (!decoded) decoded = std::make_unique<Decoded>(device_);
+  return {decoded.release(), [spare = std::weak_ptr(spare_)](Decoded* returned) {
+            std::unique_ptr<Decoded> owned(returned);
+            const auto pool = spare.lock();
+            if (!pool) return;
+            const std::lock_guard lock(pool->mutex);
+            pool->free.push_back(std::move(owned));
+          }};
+}
+
+/// Room for each picture, or for the box of it that the pass reads.
+std::vector<feedrace_cuda_jpeg> PictureDecoder::place(std::span<const Picture> pictures,
+                                                      Decoded& decoded) {
+  std::vector<feedrace_cuda_jpeg> jpegs;
+  std::size_t bytes = kPictureAlignment;  // The first is for places that are another's.
+  for (const Picture& picture : pictures) {
+    if (picture.encoded.empty()) continue;
+    const feedrace_cuda_geometry& geometry = picture.geometry;
+    feedrace_cuda_jpeg jpeg{};
+    jpeg.bytes = picture.encoded.data();
+    jpeg.size_bytes = picture.encoded.size();
+    jpeg.output.width_px = decodes_whole_ ? picture.width_px : geometry.box_width_px;
+    jpeg.output.height_px = decodes_whole_ ? picture.height_px : geometry.box_height_px;
+    jpeg.output.row_bytes = std::int64_t{3} * jpeg.output.width_px;
+    jpeg.output.address = bytes;
+    jpeg.region_x_px = decodes_whole_ ? 0 : geometry.box_x_px;
+    jpeg.region_y_px = decodes_whole_ ? 0 : geometry.box_y_px;
+    bytes +=
+        round_up(std::size_t{3} * jpeg.output.width_px * jpeg.output.height_px, kPictureAlignment);
+    jpegs.push_back(jpeg);
+  }
+  reserve(device_, decoded.pixels, bytes);
+  for (feedrace_cuda_jpeg& jpeg : jpegs) jpeg.output.address += decoded.pixels.address();
+  return jpegs;
+}
+
+void PictureDecoder::run(std::vector<feedrace_cuda_jpeg>& jpegs) {
+  feedrace_cuda_error error{};
+  require(device_->table().decode(decoder_, jpegs.data(), static_cast<std::uint32_t>(jpegs.size()),
+                                  stream_->handle(), &error),
+          error);
+}
+
+void PictureDecoder::prepare_pass(std::span<const Picture> pictures,
+                                  const std::vector<feedrace_cuda_jpeg>& jpegs, Decoded& decoded) {
+  decoded.pictures.clear();
+  decoded.geometries.clear();
+  std::size_t next = 0;
+  for (const Picture& picture : pictures) {
+    if (picture.engine == FEEDRACE_CUDA_ENGINE_NONE) {
+      decoded.pictures.push_back({decoded.pixels.address(), 3, 1, 1});
+      decoded.geometries.push_back({0, 0, 1, 1, 1, 1, 0, 0, 0, 0, {}});
+    } else {
+      const feedrace_cuda_jpeg& jpeg = jpegs[next];
+      decoded.pictures.push_back(jpeg.output);
+      decoded.geometries.push_back(picture.geometry);
+      decoded.geometries.back().box_x_px -= jpeg.region_x_px;
+      decoded.geometries.back().box_y_px -= jpeg.region_y_px;
+    }
+    if (!picture.encoded.empty()) ++next;
+  }
+  const auto count = static_cast<std::uint32_t>(pictures.size());
+  std::size_t scratch_bytes = 0;
+  feedrace_cuda_error error{};
+  require(device_->table().fused_pass_scratch(device_->handle(), decoded.geometries.data(), count,
+                                              &options_.output, &scratch_bytes, &error),
+          error);
+  reserve(device_, decoded.scratch, scratch_bytes);
+  if (decoded.staging.size_bytes() < count * kStagingBytes) {
+    decoded.pinned = PinnedRange();
+    decoded.staging = HostMemory(options_.max_batch * kStagingBytes);
+    try {
+      decoded.pinned = PinnedRange(device_, decoded.staging.data(), decoded.staging.size_bytes());
+    } catch (const DeviceMemoryError&) {
+      // Out of pageable memory the driver copies these few bytes before the call returns.
+    }
+  }
+}
+
+std::shared_ptr<PictureDecoder::Decoded> PictureDecoder::decode(std::span<Picture> pictures) {
+  fit(pictures);
+  std::shared_ptr<Decoded> decoded = lend();
+  std::vector<feedrace_cuda_jpeg> jpegs = place(pictures, *decoded);
+  if (jpegs.empty()) return nullptr;
+  if (!stream_) stream_ = std::make_unique<Stream>(device_);
+  std::size_t next = 0;
+  bool is_any = false;
+  try {
+    run(jpegs);
+    // In any case: what failed half-way may have been begun.
+    decoded->done.record(stream_->handle());
+  } catch (...) {
+    stream_.reset();  // Waits for what was begun.
+    throw;
+  }
+  for (Picture& picture : pictures) {
+    picture.engine = FEEDRACE_CUDA_ENGINE_NONE;
+    if (picture.encoded.empty()) continue;
+    picture.engine = static_cast<feedrace_cuda_engine>(jpegs[next++].engine);
+    is_any = is_any || picture.engine != FEEDRACE_CUDA_ENGINE_NONE;
+  }
+  try {
+    if (is_any) prepare_pass(pictures, jpegs, *decoded);
+    if (!is_any) decoded->done.wait();
+  } catch (...) {
+    stream_.reset();
+    throw;
+  }
+  return is_any ? decoded : nullptr;
+}
+
+void PictureDecoder::pass(Decoded& decoded, std::uint64_t destination, Stream& stream) {
+  try {
+    stream.wait(decoded.done);
+  } catch (...) {
+    stream_.reset();  // What comes behind on `stream` knows nothing of the pictures in work.
+    throw;
+  }
+  feedrace_cuda_output output = options_.output;
+  output.address = destination;
+  feedrace_cuda_error error{};
+  require(device_->table().fused_pass(
+              device_->handle(), decoded.pictures.data(), decoded.geometries.data(),
+              static_cast<std::uint32_t>(decoded.pictures.size()), &output,
+              decoded.scratch.address(), decoded.scratch.size_bytes(), decoded.staging.data(),
+              decoded.staging.size_bytes(), stream.handle(), &error),
+          error);
+}
+
+}  // namespace feedrace::cuda
