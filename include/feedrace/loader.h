@@ -224,7 +224,8 @@ struct Plan {
 class Loader {
  public:
   /// Opens the data set, checks everything, makes the plan; no thread starts and nothing of the
-  /// samples is read before the first `next()`. Throws Error.
+  /// samples is read before the first `next()`, but of raw samples without a dtype or shape the
+  /// first one. Throws Error.
   explicit Loader(LoaderOptions options);
   /// Cancels, joins all threads. In a forked child it frees nothing and joins nobody.
   ~Loader();

@@ -32,7 +32,7 @@ Result<std::shared_ptr<cuda::Device>> open_device(const LoaderOptions& options, 
 
 /// Why batches of a pipeline can't be copied to a device; empty when they can.
 std::string refusal_of(const Pipeline& pipeline) {
-  if (pipeline.reads_only || pipeline.output_size()) return {};
+  if (pipeline.reads_only || pipeline.raw || pipeline.output_size()) return {};
   return "pictures of different sizes are delivered to the host's memory only; resize or crop them "
          "to one size, or take device=\"cpu\"";
 }

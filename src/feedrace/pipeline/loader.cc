@@ -19,6 +19,7 @@
 #include "feedrace/pipeline/plan.h"
 #include "feedrace/pipeline/device_delivery.h"
 #include "feedrace/pipeline/quarantine.h"
+#include "feedrace/pipeline/raw_shape.h"
 #include "feedrace/pipeline/resume.h"
 #include "feedrace/pipeline/run.h"
 #include "feedrace/pipeline/sample_trace.h"
@@ -46,8 +47,8 @@ pipeline::OpenedSets open_checked(const LoaderOptions& options) {
 class Loader::Impl {
  public:
   explicit Impl(LoaderOptions options)
-      : options_(std::move(options)),
-        opened_(open_checked(options_)),
+      : opened_(open_checked(options)),
+        options_(pipeline::learn_raw(std::move(options), opened_)),
         dataset_(opened_.dataset),
         storage_(pipeline::plan_storage(options_, *dataset_, fallbacks_)),
         sizing_(pipeline::make_sizing(options_, opened_, storage_.make_backends.size())),
@@ -114,8 +115,8 @@ class Loader::Impl {
 
   const pid_t owner_ = getpid();
   const Clock::time_point made_ = Clock::now();
-  const LoaderOptions options_;
   const pipeline::OpenedSets opened_;
+  const LoaderOptions options_;
   const std::shared_ptr<const formats::Dataset> dataset_;
   const std::shared_ptr<storage::FallbackLog> fallbacks_ = std::make_shared<storage::FallbackLog>();
   const pipeline::StoragePlan storage_;
@@ -460,9 +461,10 @@ void Loader::Impl::place_images(Batch& batch, BatchSlot& slot) const {
     }
     return;
   }
-  std::vector<std::int64_t> shape = shape_of(slot.shape().image_size);
+  const auto& raw = options_.pipeline.raw;
+  std::vector<std::int64_t> shape = raw ? *raw->shape : shape_of(slot.shape().image_size);
   shape.insert(shape.begin(), static_cast<std::int64_t>(batch.size()));
-  batch.images = {slot.image(0), dtype, std::move(shape)};
+  batch.images = {slot.image(0), raw ? *raw->dtype : dtype, std::move(shape)};
 }
 
 Batch Loader::Impl::deliver(const std::shared_ptr<pipeline::PendingBatch>& pending) {

@@ -22,8 +22,9 @@ namespace feedrace::transform {
 /// Gives room for a tensor of a picture of this size; called once a sample, when the size is known.
 using TensorPlace = std::function<void*(ops::ImageSize size)>;
 
-/// Turns one encoded image into its place in a batch: decoder, steps, normalisation, erasing. One
-/// instance serves one thread and keeps its memory from sample to sample.
+/// Turns one encoded image into its place in a batch: decoder, steps, normalisation, erasing; of a
+/// raw sample the numbers, `place` being asked with no size. One instance serves one thread and
+/// keeps its memory from sample to sample.
 class SampleWorker {
  public:
   /// `pipeline` outlives the worker.
@@ -40,6 +41,7 @@ class SampleWorker {
   std::size_t scratch_bytes() const noexcept;
 
  private:
+  Result<std::string> copy_raw(std::span<const std::byte> sample, const TensorPlace& place) const;
   Result<FusedHead> draw_head(const decode::ImageInfo& info, const SampleKey& key) const;
   Result<void> decode_through(ops::FusedPass& pass, const FusedHead& head, void* out);
   Result<void> run_unfused(const SampleKey& key, const TensorPlace& place, void*& tensor,
