@@ -19,6 +19,10 @@ void BatchUpload::Slot::hand_over(feedrace_cuda_stream consumer) {
   }
 }
 
+void BatchUpload::Slot::wait_for_last(Stream& stream) const {
+  for (std::size_t i = 0; i < used_count_; ++i) stream.wait(*used_[i]);
+}
+
 void BatchUpload::Slot::read(std::size_t at_bytes, std::span<std::byte> destination) const {
   Stream stream(device_);
   stream.wait(ready_);
@@ -54,21 +58,31 @@ std::shared_ptr<BatchUpload::Slot> BatchUpload::upload(std::span<const Piece> pi
                                                        std::shared_ptr<const void> keep) {
   make_room();
   // Before the lock: should this fail, the slot's way back takes it.
-  const std::shared_ptr<Slot> held(take_slot().release(), [ring = shared_from_this()](Slot* slot) {
-    ring->give_back(std::unique_ptr<Slot>(slot));
-  });
+  const std::shared_ptr<Slot> held = take();
+  complete(*held, pieces, std::move(keep));
+  return held;
+}
+
+std::shared_ptr<BatchUpload::Slot> BatchUpload::take() {
+  return {take_slot().release(), [ring = shared_from_this()](Slot* slot) {
+            ring->give_back(std::unique_ptr<Slot>(slot));
+          }};
+}
+
+void BatchUpload::complete(Slot& slot, std::span<const Piece> pieces,
+                           std::shared_ptr<const void> keep) {
+  make_room();
   const std::lock_guard lock(mutex_);
   std::unique_ptr<Event> done = spare_event();
   copying_.push_back({std::move(keep), std::move(done)});
   try {
-    begin(*held, pieces);
+    begin(slot, pieces);
   } catch (...) {
     // What was begun reads its sources still; `done` is recorded behind it where that can be.
     copying_.back().done->record(stream_.handle());
     throw;
   }
   copying_.back().done->record(stream_.handle());
-  return held;
 }
 
 void BatchUpload::make_room() {
@@ -107,8 +121,8 @@ std::unique_ptr<Event> BatchUpload::spare_event() {
 std::unique_ptr<BatchUpload::Slot> BatchUpload::take_slot() {
   {
     const std::lock_guard lock(mutex_);
-    // All that are planned are made before one is used again: the longer a slot rests, the surer its
-    // last consumer is done with it.
+    // All that are planned are made before one is used again: the longer a slot rests, the surer
+    // its last consumer is done with it.
     if (!free_.empty() && made_ >= planned_) {
       std::unique_ptr<Slot> slot = std::move(free_.front());
       free_.pop_front();

@@ -42,6 +42,9 @@ class BatchUpload : public std::enable_shared_from_this<BatchUpload> {
     /// Copies from the slot to the host, and waits: for looks at a batch, not for every one.
     void read(std::size_t at_bytes, std::span<std::byte> destination) const;
 
+    /// Makes a stream that fills the slot begin behind the consumer's work on its last batch.
+    void wait_for_last(Stream& stream) const;
+
    private:
     friend class BatchUpload;
     Slot(const std::shared_ptr<Device>& device, std::size_t bytes)
@@ -72,6 +75,11 @@ class BatchUpload : public std::enable_shared_from_this<BatchUpload> {
   /// somebody asks (`upload`, `collect`). Throws Error: kUnsupported when the device is out of
   /// memory for the first slot or lost; kInvalidArgument when the consumer holds all of `limit`.
   std::shared_ptr<Slot> upload(std::span<const Piece> pieces, std::shared_ptr<const void> keep);
+  /// A slot that others fill, on streams that `wait_for_last` and have come to their ends when
+  /// `complete` is called. Throws as `upload`.
+  std::shared_ptr<Slot> take();
+  /// Begins the copies that are left of a batch in a slot of `take`; as `upload`.
+  void complete(Slot& slot, std::span<const Piece> pieces, std::shared_ptr<const void> keep);
   /// Lets go of the sources of copies that are done.
   void collect();
   /// Waits until no source is read any more, and lets go of all.

@@ -125,6 +125,12 @@ struct feedrace_cuda_direct_options {
   const char* system_root;
 };
 
+enum feedrace_cuda_path {
+  FEEDRACE_CUDA_PATH_UNKNOWN = 0,   /* Nothing showed it. */
+  FEEDRACE_CUDA_PATH_DIRECT = 1,    /* From the drive to the device. */
+  FEEDRACE_CUDA_PATH_COMPATIBLE = 2 /* Through the host's memory. */
+};
+
 /* Bytes by path, since the device was opened for direct reads. */
 struct feedrace_cuda_direct_counts {
   uint64_t reads;
@@ -288,6 +294,9 @@ struct feedrace_cuda_plugin {
      read that came short is completed here, by blocking. */
   int (*finish_read)(feedrace_cuda_pending_read* pending, size_t* bytes_read,
                      struct feedrace_cuda_error* error);
+  /* The way that reads of the file go, as a probe of its file system has shown: enum
+     feedrace_cuda_path. */
+  uint32_t (*path_of_file)(const feedrace_cuda_file* file);
 };
 
 /* The one symbol that the plug-in exports. Never null. */

@@ -23,7 +23,8 @@ namespace feedrace {
 /// that differ in size lie outside, each by itself.
 struct SlotShape {
   /// Of raw samples, dtype and shape are known.
-  SlotShape(const Pipeline& pipeline, std::size_t batch_size);
+  /// `images_elsewhere`: the slot holds none; `image_bytes` says all the same how large one is.
+  SlotShape(const Pipeline& pipeline, std::size_t batch_size, bool images_elsewhere = false);
 
   std::size_t batch_size;
   std::size_t element_bytes;  ///< Of an image's number.

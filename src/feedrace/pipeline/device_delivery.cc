@@ -41,8 +41,10 @@ std::string refusal_of(const Pipeline& pipeline) {
 /// batch is made of.
 class OnDevice final : public DeviceBatch {
  public:
-  OnDevice(std::shared_ptr<cuda::BatchUpload::Slot> slot, const Batch& on_host)
-      : slot_(std::move(slot)),
+  OnDevice(std::shared_ptr<cuda::BatchUpload::Slot> slot, const Batch& on_host,
+           std::shared_ptr<const void> keep)
+      : keep_(std::move(keep)),
+        slot_(std::move(slot)),
         indices_(on_host.indices.begin(), on_host.indices.end()),
         flags_(on_host.flags.begin(), on_host.flags.end()) {}
 
@@ -60,6 +62,7 @@ class OnDevice final : public DeviceBatch {
   std::span<const SampleFlag> flags() const noexcept { return flags_; }
 
  private:
+  const std::shared_ptr<const void> keep_;  // In front of the slot, so that it goes behind it.
   const std::shared_ptr<cuda::BatchUpload::Slot> slot_;
   const std::vector<std::uint64_t> indices_;
   const std::vector<SampleFlag> flags_;
@@ -115,13 +118,21 @@ std::shared_ptr<const void> DeviceDelivery::pin(std::span<std::byte> memory) con
   }
 }
 
-Batch DeviceDelivery::deliver(Batch&& on_host, std::shared_ptr<BatchSlot> slot) {
+Batch DeviceDelivery::deliver(Batch&& on_host, std::shared_ptr<BatchSlot> slot,
+                              std::shared_ptr<cuda::BatchUpload::Slot> filled) {
   const std::size_t image_bytes = on_host.images.size_bytes();
   const std::size_t label_bytes = on_host.labels.size_bytes();
   std::vector<cuda::Piece> pieces;
-  if (image_bytes > 0) pieces.push_back({on_host.images.data, image_bytes, 0});
+  if (image_bytes > 0 && !filled) pieces.push_back({on_host.images.data, image_bytes, 0});
   pieces.push_back({on_host.labels.data, label_bytes, shape_.labels_at});
-  auto on_device = std::make_shared<OnDevice>(upload_->upload(pieces, std::move(slot)), on_host);
+  // One place on the device for each slot: so the pool of slots bounds both.
+  const std::shared_ptr<const void> keep = filled ? slot : nullptr;
+  if (filled) {
+    upload_->complete(*filled, pieces, std::move(slot));
+  } else {
+    filled = upload_->upload(pieces, std::move(slot));
+  }
+  auto on_device = std::make_shared<OnDevice>(std::move(filled), on_host, keep);
 
   Batch batch(on_device);
   batch.images = moved(std::move(on_host.images), image_bytes > 0 ? on_device->at(0) : nullptr,

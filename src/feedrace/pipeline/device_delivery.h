@@ -37,10 +37,15 @@ class DeviceDelivery {
   std::shared_ptr<const void> pin(std::span<std::byte> memory) const;
   /// The batch on the device; what it was on the host is kept until it is copied. Numbers, flags
   /// and fields stay on the host.
-  Batch deliver(Batch&& on_host, std::shared_ptr<BatchSlot> slot);
+  /// `filled`: null, or the batch's place from `take`, with its images in it.
+  Batch deliver(Batch&& on_host, std::shared_ptr<BatchSlot> slot,
+                std::shared_ptr<cuda::BatchUpload::Slot> filled = nullptr);
+  /// A place for a batch, for images that come to the device by another way. Any thread.
+  std::shared_ptr<cuda::BatchUpload::Slot> take() { return upload_->take(); }
   /// Waits until no slot of the host is read any more.
   void finish() { upload_->finish(); }
 
+  const std::shared_ptr<cuda::Device>& device() const noexcept { return device_; }
   std::uint64_t copied_bytes() const { return upload_->copied_bytes(); }
 
  private:

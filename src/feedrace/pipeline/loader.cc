@@ -56,14 +56,17 @@ class Loader::Impl {
             pipeline::make_base_state(options_, *sizing_.order, sizing_.split, opened_.states)),
         quarantine_(options_.quarantine_file),
         delivery_(make_delivery()),
-        slots_(pipeline::SlotPool::create(SlotShape(options_.pipeline, options_.batch_size),
+        direct_(make_direct()),
+        slots_(pipeline::SlotPool::create(SlotShape(options_.pipeline, options_.batch_size,
+                                                    /*images_elsewhere=*/direct_ != nullptr),
                                           sizing_.planned_slots, sizing_.slot_limit,
                                           sizing_.ragged_limit_bytes, pin_memory())),
         order_(sizing_.order) {
     planned_warnings_ = sizing_.plan.warnings.size();
     begin_at(0, 0);
     sizing_.plan.backend = storage_.name;
-    sizing_.plan.backend_reason = storage_.reason;
+    sizing_.plan.backend_reason =
+        direct_ ? pipeline::direct_reason(sizing_.buffers) : storage_.reason;
     sizing_.plan.shared_cache = storage_.cache_text;
     check_ranks("start", pipeline::rank_facts(base_state_, dataset_->classes()));
   }
@@ -95,6 +98,8 @@ class Loader::Impl {
  private:
   decode::DecodeLimits decode_limits() const;
   std::shared_ptr<pipeline::DeviceDelivery> make_delivery();
+  std::shared_ptr<cuda::Direct> make_direct() const;
+  pipeline::DirectParts make_readers();
   PinMemory pin_memory() const;
   void check_ranks(const std::string& occasion, const ranks::RankFacts& facts) const;
   void check_position();
@@ -124,8 +129,10 @@ class Loader::Impl {
   const order::State base_state_;
   pipeline::Quarantine quarantine_;
   std::vector<pipeline::ReaderParts> readers_;  // Made at the first start.
+  pipeline::DirectParts direct_parts_;          // Likewise.
   // Shared with slots, which are pinned by it and may outlive the loader.
   const std::shared_ptr<pipeline::DeviceDelivery> delivery_;  // Null: batches stay on the host.
+  const std::shared_ptr<cuda::Direct> direct_;  // Null: samples come to the host's memory.
   const std::shared_ptr<pipeline::SlotPool> slots_;
 
   pipeline::ReadCounters read_counters_;
@@ -167,9 +174,31 @@ std::shared_ptr<pipeline::DeviceDelivery> Loader::Impl::make_delivery() {
   if (!choice.device) return nullptr;
   // One that the consumer works on, one that it asks for, one that is being copied.
   constexpr std::size_t kPlannedBatches = 3;
+  const std::size_t planned =
+      pipeline::is_direct(options_) ? sizing_.planned_slots : kPlannedBatches;
   return std::make_shared<pipeline::DeviceDelivery>(
-      std::move(choice.device), SlotShape(options_.pipeline, options_.batch_size), kPlannedBatches,
-      std::max(kPlannedBatches, sizing_.slot_limit), fallbacks_);
+      std::move(choice.device), SlotShape(options_.pipeline, options_.batch_size), planned,
+      std::max(planned, sizing_.slot_limit), fallbacks_);
+}
+
+std::shared_ptr<cuda::Direct> Loader::Impl::make_direct() const {
+  if (!pipeline::is_direct(options_)) return nullptr;
+  if (delivery_) return pipeline::open_direct(options_, delivery_->device());
+  throw Error(ErrorCode::kUnsupported, fmt::format("backend \"cufile\" can't be had: {}",
+                                                   sizing_.plan.device_reason));
+}
+
+/// Readers, and what those need that read into a device's memory.
+pipeline::DirectParts Loader::Impl::make_readers() {
+  if (!direct_) {
+    readers_ = pipeline::make_readers(storage_, sizing_, *fallbacks_);
+    return {};
+  }
+  auto memory = std::make_shared<cuda::DirectMemory>(
+      direct_, sizing_.buffers.count * sizing_.buffers.bytes);
+  readers_ = {
+      pipeline::make_direct_reader(memory, sizing_, options_.queue_depth, fallbacks_)};
+  return {std::move(memory), [delivery = delivery_] { return delivery->take(); }};
 }
 
 PinMemory Loader::Impl::pin_memory() const {
@@ -185,7 +214,7 @@ decode::DecodeLimits Loader::Impl::decode_limits() const {
 }
 
 void Loader::Impl::start() {
-  if (readers_.empty()) readers_ = pipeline::make_readers(storage_, sizing_, *fallbacks_);
+  if (readers_.empty()) direct_parts_ = make_readers();
   if (!parts_) {
     parts_.emplace(pipeline::RunParts{*dataset_,
                                       opened_.spans.get(),
@@ -208,7 +237,8 @@ void Loader::Impl::start() {
                                       *fallbacks_,
                                       read_counters_,
                                       io_clock_,
-                                      decode_clock_});
+                                      decode_clock_,
+                                      direct_parts_});
   }
   auto run = std::make_unique<pipeline::Run>(*parts_, epoch_, epoch_order_->position_of(0));
   std::lock_guard lock(run_mutex_);
@@ -245,6 +275,7 @@ void Loader::Impl::pause() {
   }
   parts_.reset();
   readers_.clear();
+  direct_parts_ = {};
   finish_copies();
   slots_->release_free();
 }
@@ -489,7 +520,7 @@ Batch Loader::Impl::deliver(const std::shared_ptr<pipeline::PendingBatch>& pendi
   substituted_ += count_of(SampleFlag::kSubstituted);
   blanked_ += count_of(SampleFlag::kBlank);
   ++batches_;
-  return delivery_ ? delivery_->deliver(std::move(batch), slot) : std::move(batch);
+  return delivery_ ? delivery_->deliver(std::move(batch), slot, pending->on_device) : std::move(batch);
 }
 
 std::optional<Batch> Loader::Impl::next() {

@@ -11,6 +11,7 @@
 
 #include "feedrace/pipeline/assembly.h"
 #include "feedrace/pipeline/decode_stage.h"
+#include "feedrace/pipeline/direct_plan.h"
 #include "feedrace/pipeline/read_stage.h"
 #include "feedrace/pipeline/shutdown.h"
 
@@ -48,6 +49,7 @@ struct RunParts {
   ReadCounters& read_counters;
   StageClock& io_clock;
   StageClock& decode_clock;
+  DirectParts direct = {};  ///< Where samples come to a GPU's memory; else empty.
 };
 
 /// The threads of a loader from one start to one end: a reader a device, and the decode threads.
