@@ -32,7 +32,7 @@ MAY_USE = {
     "transform": {"core", "decode", "ops"},
     "order": {"core"},
     "ranks": {"core"},
-    "cuda": {"core"},
+    "cuda": {"core", "host", "storage"},
     "pipeline": UNDER_PIPELINE,
     "diagnose": {"core", "host", "storage"},
     "tools": UNDER_PIPELINE | {"pipeline", "diagnose"},

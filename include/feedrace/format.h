@@ -106,6 +106,8 @@ struct OpenOptions {
   /// Names of the image field, first found wins. Samples without any are left out, with a warning
   /// that counts them; a set with none at all is an error that lists the fields that there are.
   std::vector<std::string> image_fields = {"jpg", "jpeg", "png", "webp"};
+  /// Of the names of samples in a folder, in lower case; names have them in any case.
+  std::vector<std::string> file_endings = {".jpg", ".jpeg", ".png", ".webp"};
   /// Where a shard's label comes from: "cls", "json" (then `label_json_key` names the member), ""
   /// for none. "auto": cls where there is one, else json, else none, with a warning. A field, JSON
   /// key or label file that is named, but gives no sample a label, is an error (kInvalidArgument).

@@ -114,6 +114,7 @@ struct LoaderOptions {
   std::size_t queue_depth = kDefaultQueueDepth;
   /// "auto": the way with the least copies and CPU time that the machine has, and the plan says
   /// why; "uring": io_uring; "direct": O_DIRECT on threads; "buffered": the page cache on threads.
+  /// "cufile": raw samples go straight into a GPU's memory (GPUDirect Storage); needs `device`.
   std::string backend = "auto";
   PageCache page_cache = PageCache::kAuto;
   /// Not set: none.
@@ -144,6 +145,8 @@ struct LoaderOptions {
   std::vector<std::string> cuda_plugin;
   /// Folders with NVIDIA's libraries, before the system's places.
   std::vector<std::string> cuda_libraries;
+  /// For tests: goes before /proc, /run and /dev where cuFile's ground is looked at.
+  std::string system_root;
   double timeout_seconds = 300;            ///< Of one `next()`; 0: none.
   std::uint64_t max_pixels = 178'956'970;  ///< A larger picture is a bad sample.
 
@@ -224,7 +227,8 @@ struct Plan {
 class Loader {
  public:
   /// Opens the data set, checks everything, makes the plan; no thread starts and nothing of the
-  /// samples is read before the first `next()`. Throws Error.
+  /// samples is read before the first `next()`, but of raw samples without a dtype or shape the
+  /// first one. Throws Error.
   explicit Loader(LoaderOptions options);
   /// Cancels, joins all threads. In a forked child it frees nothing and joins nobody.
   ~Loader();

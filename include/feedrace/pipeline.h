@@ -121,6 +121,20 @@ struct RandomErasing {
 using Step = std::variant<RandomResizedCrop, Resize, CenterCrop, Crop, RandomCrop, Flip, Pad,
                           Grayscale, ColorJitter, std::shared_ptr<const ops::Op>>;
 
+/// Samples that are arrays already: nothing is decoded, their numbers are the batch's as they are.
+/// One of another dtype or shape is a bad sample.
+struct RawSamples {
+  enum class Form : std::uint8_t {
+    kNpy,    ///< NumPy's .npy: uint8, or little-endian float16, float32 or int64, in C order.
+    kPlain,  ///< The numbers alone, likewise; in .bin files unless `image_fields` says otherwise.
+  };
+  Form form = Form::kNpy;
+  std::optional<DType> dtype;                      ///< Not set: as the first sample has it.
+  std::optional<std::vector<std::int64_t>> shape;  ///< Of one sample; not set: likewise.
+
+  friend bool operator==(const RawSamples&, const RawSamples&) = default;
+};
+
 /// "random_resized_crop", "resize"; of an own op its name.
 std::string name_of(const Step& step);
 
@@ -135,6 +149,8 @@ struct Pipeline {
   /// Nothing is decoded: samples are read and dropped, and batches have labels, indices and flags,
   /// but no images. What storage alone can give; goes with nothing below.
   bool reads_only = false;
+  /// Samples are arrays, and `Batch::images` is [N, shape...]; goes with nothing below.
+  std::optional<RawSamples> raw;
   Orientation orientation = Orientation::kKeep;
   std::vector<Step> steps;
   std::vector<float> mean;  ///< Of values in [0, 1]; empty: not normalised.
@@ -145,7 +161,7 @@ struct Pipeline {
 
   /// "imagenet-train": random resized crop 224 (0.08 to 1, 3/4 to 4/3), flip 0.5, ImageNet mean and
   /// std, float16 CHW. "imagenet-val": resize 256, centre crop 224, the same tensor. "read": see
-  /// `reads_only`.
+  /// `reads_only`. "raw": see `raw`; .npy files, as the first of them is.
   /// Throws Error kInvalidArgument with the known names.
   static Pipeline recipe(std::string_view name);
   static std::vector<std::string> recipe_names();

@@ -23,7 +23,7 @@ const char* to_string(Layout layout) noexcept;  ///< "CHW".
 struct Tensor {
   void* data = nullptr;  ///< 64-byte aligned. Of the device's memory where `device` is one.
   DType dtype = DType::kFloat32;
-  std::vector<std::int64_t> shape;  ///< [N, 3, H, W] or [N, H, W, 3] for images, [N] for labels.
+  std::vector<std::int64_t> shape;  ///< As `Batch` says.
   int device = -1;                  ///< Number of the GPU; -1: memory of the host.
   std::size_t size_bytes() const noexcept;
 };
@@ -67,7 +67,7 @@ class Batch {
   /// `memory` is what tensors and spans lie in.
   explicit Batch(std::shared_ptr<const void> memory) : memory_(std::move(memory)) {}
 
-  /// [N, 3, H, W] or [N, H, W, 3]. No data when pictures are not decoded or differ in size.
+  /// [N, 3, H, W] or [N, H, W, 3]; raw: [N, shape...]. No data when not decoded or of many sizes.
   Tensor images;
   /// When the pipeline lets pictures differ in size: N of [3, H, W] or [H, W, 3]; else empty.
   std::vector<Tensor> image_list;

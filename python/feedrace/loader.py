@@ -44,8 +44,8 @@ class ImageLoader:
             list (.csv, .jsonl, .txt); several in a list.
         batch_size: Samples of a batch of this rank, 1 to 1,048,576.
         transform: A recipe ("imagenet-train": random crop 224, flip, float16 CHW, normalized;
-            "imagenet-val": resize 256, centre crop 224, likewise; "read": no pictures), a
-            `feedrace.Pipeline`, or a transform of torchvision.
+            "imagenet-val": resize 256, centre crop 224, likewise; "read": no pictures;
+            "raw": .npy arrays as they are), a `feedrace.Pipeline`, or a transform of torchvision.
         shuffle: None: by the transform (one that crops at random is for training and shuffles) and
             the source; True or "global": any sample may follow any other; "window": chunks of
             `shuffle_chunk` neighbours, mixed among `shuffle_window`; False or "none": as stored.
@@ -195,7 +195,8 @@ class ImageLoader:
             found = f"fields is {shown(wanted)}, but the pipeline returns its own"
             raise invalid(arguments.WHERE, found, fix)
         fields = wanted if own is None else arguments.fields("fields", own)
-        if "image" in fields and self._transform.step("decode") is None:
+        has_images = any(self._transform.step(op) is not None for op in ("decode", "raw"))
+        if "image" in fields and not has_images:
             fix = "leave 'image' out: fields=('label', 'index')"
             raise invalid(arguments.WHERE, "the transform delivers no pictures", fix)
         return fields

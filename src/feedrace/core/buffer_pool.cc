@@ -5,6 +5,9 @@
 
 #include <cstdint>
 #include <new>
+#include <utility>
+
+#include "feedrace/core/alignment.h"
 
 namespace feedrace {
 
@@ -67,15 +70,27 @@ void BufferPool::Lease::release() noexcept {
 
 std::shared_ptr<BufferPool> BufferPool::create(std::size_t count, std::size_t buffer_bytes,
                                                std::uint64_t oversized_limit_bytes) {
-  return std::shared_ptr<BufferPool>(new BufferPool(count, buffer_bytes, oversized_limit_bytes));
+  const std::size_t paged_bytes = round_up(buffer_bytes, HostMemory::kPageBytes);
+  auto memory = std::make_shared<const HostMemory>(count * paged_bytes);
+  const std::span<std::byte> bytes = memory->bytes();
+  return std::shared_ptr<BufferPool>(
+      new BufferPool(bytes, std::move(memory), paged_bytes, oversized_limit_bytes));
 }
 
-BufferPool::BufferPool(std::size_t count, std::size_t buffer_bytes,
-                       std::uint64_t oversized_limit_bytes)
-    : buffer_bytes_((buffer_bytes + HostMemory::kPageBytes - 1) / HostMemory::kPageBytes *
-                    HostMemory::kPageBytes),
+std::shared_ptr<BufferPool> BufferPool::create_in(std::span<std::byte> memory,
+                                                  std::shared_ptr<const void> owner,
+                                                  std::size_t buffer_bytes) {
+  return std::shared_ptr<BufferPool>(
+      new BufferPool(memory, std::move(owner), buffer_bytes, ~std::uint64_t{0}));
+}
+
+BufferPool::BufferPool(std::span<std::byte> memory, std::shared_ptr<const void> owner,
+                       std::size_t buffer_bytes, std::uint64_t oversized_limit_bytes)
+    : buffer_bytes_(buffer_bytes),
       oversized_limit_bytes_(oversized_limit_bytes),
-      memory_(count * buffer_bytes_) {
+      owner_(std::move(owner)),
+      memory_(memory) {
+  const std::size_t count = buffer_bytes == 0 ? 0 : memory.size() / buffer_bytes;
   free_.reserve(count);
   for (std::size_t i = count; i > 0; --i) free_.push_back(i - 1);
 }

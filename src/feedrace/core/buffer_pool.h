@@ -94,6 +94,12 @@ class BufferPool : public std::enable_shared_from_this<BufferPool> {
                                             std::uint64_t oversized_limit_bytes = ~std::uint64_t{
                                                 0});
 
+  /// The same in memory of another's, such as a device's, which `owner` keeps: of whole buffers.
+  /// What `oversized()` gives is the host's all the same.
+  static std::shared_ptr<BufferPool> create_in(std::span<std::byte> memory,
+                                               std::shared_ptr<const void> owner,
+                                               std::size_t buffer_bytes);
+
   /// Waits for a free buffer. Returns an empty lease once `stop` is requested.
   Lease acquire(const std::stop_token& stop);
   /// Never waits. Returns an empty lease if no buffer is free.
@@ -108,10 +114,11 @@ class BufferPool : public std::enable_shared_from_this<BufferPool> {
   std::size_t free_count() const;
   std::size_t buffer_bytes() const noexcept { return buffer_bytes_; }
   /// Where all buffers lie, for registration.
-  const HostMemory& memory() const noexcept { return memory_; }
+  std::span<std::byte> memory() const noexcept { return memory_; }
 
  private:
-  BufferPool(std::size_t count, std::size_t buffer_bytes, std::uint64_t oversized_limit_bytes);
+  BufferPool(std::span<std::byte> memory, std::shared_ptr<const void> owner,
+             std::size_t buffer_bytes, std::uint64_t oversized_limit_bytes);
   void give_back(Lease& lease) noexcept;
   Lease take_locked();
   bool oversized_fits_locked(std::size_t bytes) const noexcept;
@@ -119,7 +126,8 @@ class BufferPool : public std::enable_shared_from_this<BufferPool> {
 
   const std::size_t buffer_bytes_;
   const std::uint64_t oversized_limit_bytes_;
-  const HostMemory memory_;
+  const std::shared_ptr<const void> owner_;
+  const std::span<std::byte> memory_;
   mutable std::mutex mutex_;
   std::condition_variable_any freed_;
   std::vector<std::size_t> free_;      // Guarded by mutex_. Last in, first out: the warmest first.

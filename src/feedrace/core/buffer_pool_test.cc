@@ -220,5 +220,23 @@ TEST(Extent, ReturnsItsBufferWhenTheLastSampleLetsGo) {
   EXPECT_EQ(pool->free_count(), 1U);
 }
 
+TEST(BufferPool, LendsMemoryOfAnother) {
+  auto owner = std::make_shared<HostMemory>(4 * HostMemory::kPageBytes);
+  const std::weak_ptr<HostMemory> watched = owner;
+  const std::span<std::byte> memory = owner->bytes();
+  BufferPool::Lease lease;
+  {
+    const auto pool = BufferPool::create_in(memory, std::move(owner), 2 * HostMemory::kPageBytes);
+    EXPECT_EQ(pool->free_count(), 2U);
+    EXPECT_EQ(pool->memory().data(), memory.data());
+    lease = pool->try_acquire();
+    EXPECT_EQ(lease.bytes().data(), memory.data());
+    EXPECT_EQ(lease.bytes().size(), 2 * HostMemory::kPageBytes);
+  }
+  EXPECT_FALSE(watched.expired());
+  lease.release();
+  EXPECT_TRUE(watched.expired());
+}
+
 }  // namespace
 }  // namespace feedrace

@@ -17,6 +17,10 @@ void BatchUpload::Slot::hand_over(feedrace_cuda_stream consumer) {
   }
 }
 
+void BatchUpload::Slot::wait_for_last(Stream& stream) const {
+  for (std::size_t i = 0; i < used_count_; ++i) stream.wait(*used_[i]);
+}
+
 void BatchUpload::Slot::read(std::size_t at_bytes, std::span<std::byte> destination) const {
   Stream stream(device_);
   stream.wait(ready_);
@@ -58,7 +62,14 @@ BatchUpload::~BatchUpload() {
 
 std::shared_ptr<BatchUpload::Slot> BatchUpload::acquire(std::size_t bytes,
                                                         const std::stop_token& stop) {
-  std::unique_ptr<Slot> slot = take_slot(bytes, stop);
+  return lend(take_slot(bytes, &stop));
+}
+
+std::shared_ptr<BatchUpload::Slot> BatchUpload::try_acquire(std::size_t bytes) {
+  return lend(take_slot(bytes, nullptr));
+}
+
+std::shared_ptr<BatchUpload::Slot> BatchUpload::lend(std::unique_ptr<Slot> slot) {
   if (!slot) return nullptr;
   return {slot.release(), [ring = shared_from_this()](Slot* returned) {
             ring->give_back(std::unique_ptr<Slot>(returned));
@@ -103,7 +114,7 @@ void BatchUpload::wait_for_room(std::size_t count) {
 }
 
 void BatchUpload::begin(Slot& slot, std::span<const Piece> pieces, const Produce& produce) {
-  for (std::size_t i = 0; i < slot.used_count_; ++i) stream_->wait(*slot.used_[i]);
+  slot.wait_for_last(*stream_);
   slot.used_count_ = 0;
   if (produce) produce(*stream_);
   for (const Piece& piece : pieces) {
@@ -121,16 +132,19 @@ std::unique_ptr<Event> BatchUpload::spare_event() {
 }
 
 std::unique_ptr<BatchUpload::Slot> BatchUpload::take_slot(std::size_t bytes,
-                                                          const std::stop_token& stop) {
-  while (!stop.stop_requested()) {
+                                                          const std::stop_token* stop) {
+  while (stop == nullptr || !stop->stop_requested()) {
     std::unique_ptr<Slot> slot;
     {
       std::unique_lock lock(mutex_);
       const auto is_there = [&] { return !free_.empty() || made_ < limit_; };
-      is_starving_ = !is_there();
-      if (is_starving_) returned_.wait(lock, stop, is_there);
-      is_starving_ = false;
-      if (!is_there()) continue;
+      if (!is_there()) {
+        if (stop == nullptr) return nullptr;
+        is_starving_ = true;
+        returned_.wait(lock, *stop, is_there);
+        is_starving_ = false;
+        continue;
+      }
       // All that are planned are made before one is used again: the longer a slot rests, the surer
       // its last consumer is done with it.
       const bool is_made = made_ < limit_ && (free_.empty() || made_ < planned_);

@@ -46,6 +46,9 @@ class BatchUpload : public std::enable_shared_from_this<BatchUpload> {
     /// Copies from the slot to the host, and waits: for looks at a batch, not for every one.
     void read(std::size_t at_bytes, std::span<std::byte> destination) const;
 
+    /// Makes a stream that fills the slot begin behind the consumer's work on its last batch.
+    void wait_for_last(Stream& stream) const;
+
    private:
     friend class BatchUpload;
     Slot(const std::shared_ptr<Device>& device, std::size_t bytes)
@@ -76,9 +79,12 @@ class BatchUpload : public std::enable_shared_from_this<BatchUpload> {
   /// `stop` is requested. Throws Error: DeviceMemoryError when there is no memory for even one,
   /// kUnsupported when the device is lost.
   std::shared_ptr<Slot> acquire(std::size_t bytes, const std::stop_token& stop);
+  /// The same without a wait: null when there is none.
+  std::shared_ptr<Slot> try_acquire(std::size_t bytes);
   /// What puts work of its own on the stream that fills a slot; none of it waits.
   using Produce = std::function<void(Stream&)>;
-  /// Begins to fill a slot: by `produce`, then by copies of `pieces`; nobody waits for either, but
+  /// Begins to fill a slot, or to complete one that others have filled on streams that did
+  /// `Slot::wait_for_last` and have come to their ends: by `produce`, then by copies of `pieces`; nobody waits for either, but
   /// for those of the batch before the last. `keep` holds what they work with, and is let go when
   /// they are done and somebody asks (`fill`, `collect`). Throws Error when the device is lost.
   void fill(Slot& slot, std::span<const Piece> pieces, std::shared_ptr<const void> keep,
@@ -107,7 +113,8 @@ class BatchUpload : public std::enable_shared_from_this<BatchUpload> {
   };
 
   BatchUpload(std::shared_ptr<Device> device, std::size_t planned, std::size_t limit);
-  std::unique_ptr<Slot> take_slot(std::size_t bytes, const std::stop_token& stop);
+  std::unique_ptr<Slot> take_slot(std::size_t bytes, const std::stop_token* stop);
+  std::shared_ptr<Slot> lend(std::unique_ptr<Slot> slot);
   std::unique_ptr<Slot> make_slot(std::unique_ptr<Slot> slot, std::size_t bytes);
   void begin(Slot& slot, std::span<const Piece> pieces, const Produce& produce);
   void drain() noexcept;

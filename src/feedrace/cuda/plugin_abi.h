@@ -128,6 +128,12 @@ struct feedrace_cuda_direct_options {
   const char* system_root;
 };
 
+enum feedrace_cuda_path {
+  FEEDRACE_CUDA_PATH_UNKNOWN = 0,   /* Nothing showed it. */
+  FEEDRACE_CUDA_PATH_DIRECT = 1,    /* From the drive to the device. */
+  FEEDRACE_CUDA_PATH_COMPATIBLE = 2 /* Through the host's memory. */
+};
+
 /* Bytes by path, since the device was opened for direct reads. */
 struct feedrace_cuda_direct_counts {
   uint64_t reads;
@@ -299,6 +305,9 @@ struct feedrace_cuda_plugin {
    */
   /* 1 where a hardware engine gets its share of the pictures: it decodes whole ones only. */
   uint32_t (*has_hardware_engine)(const feedrace_cuda_decoder* decoder);
+  /* The way that reads of the file go, as a probe of its file system has shown: enum
+     feedrace_cuda_path. */
+  uint32_t (*path_of_file)(const feedrace_cuda_file* file);
 };
 
 /* The one symbol that the plug-in exports. Never null. */

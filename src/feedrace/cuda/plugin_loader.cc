@@ -221,4 +221,11 @@ void Stream::copy_to_host(void* destination, std::uint64_t source, std::size_t b
       error);
 }
 
+void Stream::copy_on_device(std::uint64_t destination, std::uint64_t source, std::size_t bytes) {
+  feedrace_cuda_error error{};
+  require(device_->table().copy_on_device(device_->handle(), destination, source, bytes, stream_,
+                                          &error),
+          error);
+}
+
 }  // namespace feedrace::cuda

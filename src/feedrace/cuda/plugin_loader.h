@@ -155,6 +155,7 @@ class Stream {
   void wait(const Event& event);
   void copy_to_device(std::uint64_t destination, const void* source, std::size_t bytes);
   void copy_to_host(void* destination, std::uint64_t source, std::size_t bytes);
+  void copy_on_device(std::uint64_t destination, std::uint64_t source, std::size_t bytes);
 
  private:
   const std::shared_ptr<Device> device_;

@@ -16,6 +16,7 @@
 
 #include "feedrace/core/text.h"
 #include "feedrace/error.h"
+#include "feedrace/format.h"
 #include "feedrace/formats/posix_file.h"
 #include "feedrace/formats/shard_index.h"
 
@@ -29,7 +30,6 @@ constexpr std::string_view kNoFile =
     "left out, as they are no regular files (pipe, socket or device)";
 constexpr std::string_view kTooLong = "left out, as their path is longer than the system opens";
 constexpr std::string_view kLoop = "links to a folder above left out";
-constexpr std::array<std::string_view, 4> kEndings = {".jpg", ".jpeg", ".png", ".webp"};
 // What torchvision's ImageFolder takes besides, so that its samples have other numbers.
 constexpr std::array<std::string_view, 5> kOfImageFolder = {".bmp", ".pgm", ".ppm", ".tif",
                                                             ".tiff"};
@@ -95,7 +95,8 @@ Dir open_dir(int parent, const char* name) noexcept {
 /// Walks one class folder by descriptors, so that no path is too long for the walk itself.
 class Walk {
  public:
-  Walk(const std::string& root, ClassListing& out) : root_bytes_(root.size()), out_(out) {}
+  Walk(const std::string& root, const Endings& endings, ClassListing& out)
+      : root_bytes_(root.size()), endings_(endings), out_(out) {}
 
   void run(const std::string& root, const std::string& name) {
     const Dir top = open_dir(AT_FDCWD, root.c_str());
@@ -167,7 +168,7 @@ class Walk {
 
   void take(int fd, const dirent& entry, Folder& folder, std::vector<std::string>& inner) {
     const std::string_view name = entry.d_name;
-    const bool is_image = has_image_ending(name);
+    const bool is_image = has_ending_of(name, endings_);
     const EntryKind kind = kind_of(fd, entry);
     const bool fits = root_bytes_ + 1 + folder.path.size() + 1 + name.size() < PATH_MAX;
     const auto full = [&] { return folder.path + "/" + std::string(name); };
@@ -182,7 +183,7 @@ class Walk {
     } else if (is_image) {
       folder.begins.push_back(folder.names.size());
       folder.names.append(name).push_back('\0');
-    } else if (kind == EntryKind::kFile) {
+    } else if (kind == EntryKind::kFile && are_pictures_) {
       const std::string why = undecoded_kind(name);
       if (!why.empty()) out_.findings.add(why, full());
     }
@@ -203,6 +204,8 @@ class Walk {
   }
 
   const std::size_t root_bytes_;
+  const Endings& endings_;
+  const bool are_pictures_ = endings_ == OpenOptions().file_endings;
   ClassListing& out_;
   std::vector<std::pair<dev_t, ino_t>> above_;  // Folders that the walk is inside of.
   std::vector<Folder> folders_;
@@ -217,9 +220,9 @@ bool is_shard_index(int folder, const std::string& name) {
 
 }  // namespace
 
-bool has_image_ending(std::string_view name) noexcept {
-  return std::any_of(kEndings.begin(), kEndings.end(),
-                     [&](std::string_view ending) { return ends_with(name, ending); });
+bool has_ending_of(std::string_view name, const Endings& endings) noexcept {
+  return std::any_of(endings.begin(), endings.end(),
+                     [&](const std::string& ending) { return ends_with(name, ending); });
 }
 
 void NameList::append(std::string_view folder, std::string_view name) {
@@ -227,7 +230,7 @@ void NameList::append(std::string_view folder, std::string_view name) {
   begins.push_back(bytes.size());
 }
 
-RootListing list_root(const std::string& root) {
+RootListing list_root(const std::string& root, const Endings& endings) {
   const Dir dir = open_dir(AT_FDCWD, root.c_str());
   if (!dir) {
     Failure failure = system_failure(root, "open folder", errno);
@@ -240,7 +243,7 @@ RootListing list_root(const std::string& root) {
     const std::string name = entry->d_name;
     if (!name.starts_with('.')) {
       const EntryKind kind = kind_of(dirfd(dir.get()), *entry);
-      const bool is_image = has_image_ending(name);
+      const bool is_image = has_ending_of(name, endings);
       if (kind == EntryKind::kFolder) {
         if (!is_shard_index(dirfd(dir.get()), name)) listing.classes.push_back(name);
       } else {
@@ -257,9 +260,9 @@ RootListing list_root(const std::string& root) {
   return listing;
 }
 
-ClassListing list_class(const std::string& root, const std::string& name) {
+ClassListing list_class(const std::string& root, const std::string& name, const Endings& endings) {
   ClassListing listing;
-  Walk(root, listing).run(root, name);
+  Walk(root, endings, listing).run(root, name);
   return listing;
 }
 

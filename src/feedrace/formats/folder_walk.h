@@ -10,8 +10,10 @@
 
 namespace feedrace::formats {
 
-/// True for .jpg .jpeg .png .webp in any case.
-bool has_image_ending(std::string_view name) noexcept;
+/// `OpenOptions::file_endings`.
+using Endings = std::vector<std::string>;
+/// True for names that end in one of them, in any case.
+bool has_ending_of(std::string_view name, const Endings& endings) noexcept;
 
 /// Many strings in two allocations.
 struct NameList {
@@ -34,9 +36,9 @@ struct RootListing {
 };
 
 /// Throws Error: kNotFound, kIo.
-RootListing list_root(const std::string& root);
+RootListing list_root(const std::string& root, const Endings& endings);
 
-/// Images under one class folder: paths under the root, ordered by folder, then name.
+/// Samples under one class folder: paths under the root, ordered by folder, then name.
 struct ClassListing {
   NameList paths;
   Findings findings;
@@ -44,6 +46,6 @@ struct ClassListing {
 
 /// Never throws for what it finds on disk; what cannot be read or is no regular file is in
 /// `findings`.
-ClassListing list_class(const std::string& root, const std::string& name);
+ClassListing list_class(const std::string& root, const std::string& name, const Endings& endings);
 
 }  // namespace feedrace::formats

@@ -137,12 +137,13 @@ std::unique_ptr<Dataset> ImageFolderFormat::open(const std::vector<std::string>&
                             "folders; leave label_file out, or use a list of files",
                             printable(root)));
   }
-  RootListing listing = list_root(root);
+  RootListing listing = list_root(root, options.file_endings);
   std::vector<ClassListing> classes(listing.classes.size());
   // Folders wait for the disk, not for the core, when cold; two threads a core keep it busy.
   const std::size_t threads = options.thread_count != 0 ? options.thread_count : 2 * usable_cores();
-  parallel_for(classes.size(), threads,
-               [&](std::size_t i) { classes[i] = list_class(root, listing.classes[i]); });
+  parallel_for(classes.size(), threads, [&](std::size_t i) {
+    classes[i] = list_class(root, listing.classes[i], options.file_endings);
+  });
   const std::size_t class_count = classes.size();
   const std::size_t file_count = listing.file_count;
   auto folder = std::make_unique<ImageFolder>(root, std::move(listing), std::move(classes));
@@ -153,7 +154,8 @@ std::unique_ptr<Dataset> ImageFolderFormat::open(const std::vector<std::string>&
   if (!folder->warnings().empty()) {
     message += fmt::format(" ({})", fmt::join(folder->warnings(), "; "));
   }
-  message += "; give a folder with one folder a class (.jpg .jpeg .png .webp), or .tar shards";
+  message += fmt::format("; give a folder with one folder a class ({}), or .tar shards",
+                         fmt::join(options.file_endings, " "));
   throw Error(ErrorCode::kNotFound, message);
 }
 

@@ -10,8 +10,9 @@
 namespace feedrace::formats {
 
 /// A root with one folder a class, numbered in code-point order; classes without images keep their
-/// number and are warned about. Names that begin with a dot are passed over; .jpg .jpeg .png .webp
-/// count, in any case; links are followed, but no folder is entered again below itself.
+/// number and are warned about. Names that begin with a dot are passed over;
+/// `OpenOptions::file_endings` count, in any case; links are followed, but no folder is entered
+/// again below itself.
 class ImageFolderFormat : public Format {
  public:
   std::string_view name() const noexcept override { return "folder"; }

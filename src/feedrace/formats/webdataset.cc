@@ -248,13 +248,13 @@ class IndexKeeper {
 
 /// For a folder that is read as shards, as there are tars in it, but that may be meant as one of
 /// class folders: what to do. Empty when no folder in it has pictures.
-std::string stray_shard_advice(const std::vector<std::string>& sources) {
+std::string stray_shard_advice(const std::vector<std::string>& sources, const Endings& endings) {
   struct stat status{};
   if (sources.size() != 1 || stat(sources[0].c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) {
     return "";
   }
-  for (const std::string& name : list_root(sources[0]).classes) {
-    if (list_class(sources[0], name).paths.size() == 0) continue;
+  for (const std::string& name : list_root(sources[0], endings).classes) {
+    if (list_class(sources[0], name, endings).paths.size() == 0) continue;
     std::vector<std::string> shards = find_shards(sources).paths;
     for (std::string& shard : shards) shard = base_name(shard);
     const std::string tars = listed(shards, kNamesShown);
@@ -269,7 +269,7 @@ std::string stray_shard_advice(const std::vector<std::string>& sources) {
 /// Says why a set gives no sample.
 [[noreturn]] void fail_without_images(const ShardSet& set, const std::vector<std::string>& sources,
                                       const OpenOptions& options) {
-  std::string advice = stray_shard_advice(sources);
+  std::string advice = stray_shard_advice(sources, options.file_endings);
   std::string found;
   if (set.entry_count() == 0) {
     found = fmt::format("no samples in {}{}", counted(set.shards().size(), "shard"),
@@ -295,7 +295,8 @@ std::unique_ptr<ShardSet> open_or_advise(const std::vector<std::string>& sources
   } catch (const Error& error) {
     const bool is_unreadable =
         error.code() == ErrorCode::kCorruptData || error.code() == ErrorCode::kUnsupported;
-    const std::string advice = is_unreadable ? stray_shard_advice(sources) : "";
+    const std::string advice =
+        is_unreadable ? stray_shard_advice(sources, options.file_endings) : "";
     if (advice.empty()) throw;
     throw Error(error.code(), fmt::format("{}; {}", error.what(), advice));
   }

@@ -20,6 +20,7 @@ Assembly::Opened Assembly::admit(std::uint64_t serial,
   batch->number = number;
   batch->size = static_cast<std::size_t>(order->batch_size(number));
   batch->slot = std::move(slot);
+  if (take_on_device_) batch->on_device = take_on_device_();
   for (const std::string& name : fields_) batch->fields.push_back({name, {}});
   for (FieldColumn& field : batch->fields) field.values.resize(batch->size);
   batch->remaining = batch->size;

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -33,12 +34,14 @@ struct PendingBatch {
   std::uint64_t number = 0;  ///< In `order`.
   std::size_t size = 0;      ///< Places in use.
   std::shared_ptr<BatchSlot> slot;
-  std::atomic<std::size_t> remaining = 0;  ///< Places not filled yet.
+  /// Its place on a device: from the begin, where images come there by another way than `slot`; else
+  /// since the device's stage.
+  std::shared_ptr<cuda::BatchUpload::Slot> on_device;
+  std::atomic<std::size_t> remaining = 0;              ///< Places not filled yet.
   std::mutex mutex;
   std::vector<BadSample> bad_samples;   ///< Guarded by mutex; the consumer reads it when done.
   std::vector<FieldColumn> fields;      ///< A place each; written as the slot is.
   std::vector<std::string> complaints;  ///< Guarded likewise. About samples delivered all the same.
-  std::shared_ptr<cuda::BatchUpload::Slot> on_device;  ///< Of the device's stage; else null.
   bool fatal = false;  ///< Guarded likewise. The consumer is to throw.
 };
 
@@ -49,10 +52,15 @@ struct PendingBatch {
 /// opens one, the others find it. Batches count from 0 at the start of the run (`serial`).
 class Assembly {
  public:
+  /// Gives each batch that is opened its `on_device`.
+  using TakeOnDevice = std::function<std::shared_ptr<cuda::BatchUpload::Slot>()>;
   /// `fields`: names of those that come along with the images.
   Assembly(std::shared_ptr<SlotPool> slots, std::size_t window,
-           std::vector<std::string> fields = {})
-      : slots_(std::move(slots)), window_(window), fields_(std::move(fields)) {}
+           std::vector<std::string> fields = {}, TakeOnDevice take_on_device = {})
+      : slots_(std::move(slots)),
+        window_(window),
+        fields_(std::move(fields)),
+        take_on_device_(std::move(take_on_device)) {}
 
   struct Opened {
     /// kTaken: its samples, all of other readers, are read and the consumer has it.
@@ -92,6 +100,7 @@ class Assembly {
   const std::shared_ptr<SlotPool> slots_;
   const std::size_t window_;
   const std::vector<std::string> fields_;
+  const TakeOnDevice take_on_device_;
   mutable std::mutex mutex_;
   std::condition_variable_any changed_;
   std::deque<std::shared_ptr<PendingBatch>> pending_;  // Guarded by mutex_.

@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "feedrace/transform/raw_sample.h"
+
 namespace feedrace {
 namespace {
 
@@ -13,19 +15,24 @@ std::size_t aligned(std::size_t bytes) {
   return (bytes + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment;
 }
 
+std::size_t element_bytes_of(const Pipeline& pipeline) {
+  return size_of(pipeline.raw ? *pipeline.raw->dtype : pipeline.dtype);
+}
+
 std::size_t image_bytes_of(ops::ImageSize size, std::size_t element_bytes) {
   return std::size_t{3} * size.width_px * size.height_px * element_bytes;
 }
 
 }  // namespace
 
-SlotShape::SlotShape(const Pipeline& pipeline, std::size_t batch)
+SlotShape::SlotShape(const Pipeline& pipeline, std::size_t batch, bool images_elsewhere)
     : batch_size(batch),
-      element_bytes(size_of(pipeline.dtype)),
+      element_bytes(element_bytes_of(pipeline)),
       image_size(pipeline.output_size().value_or(ops::ImageSize{})),
-      is_ragged(!pipeline.reads_only && image_size.width_px == 0),
-      image_bytes(image_bytes_of(image_size, element_bytes)),
-      labels_at(aligned(batch * image_bytes)),
+      is_ragged(!pipeline.reads_only && !pipeline.raw && image_size.width_px == 0),
+      image_bytes(pipeline.raw ? transform::raw_bytes(*pipeline.raw)
+                               : image_bytes_of(image_size, element_bytes)),
+      labels_at(images_elsewhere ? 0 : aligned(batch * image_bytes)),
       indices_at(labels_at + aligned(batch * sizeof(std::int64_t))),
       flags_at(indices_at + aligned(batch * sizeof(std::uint64_t))),
       total_bytes(flags_at + aligned(batch * sizeof(SampleFlag))) {}

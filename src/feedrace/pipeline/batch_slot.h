@@ -23,13 +23,15 @@ namespace feedrace {
 /// Size of one batch's memory: images, then labels, indices and flags, each 64-byte aligned. Images
 /// that differ in size lie outside, each by itself.
 struct SlotShape {
-  SlotShape(const Pipeline& pipeline, std::size_t batch_size);
+  /// Of raw samples, dtype and shape are known.
+  /// `images_elsewhere`: the slot holds none; `image_bytes` says all the same how large one is.
+  SlotShape(const Pipeline& pipeline, std::size_t batch_size, bool images_elsewhere = false);
 
   std::size_t batch_size;
   std::size_t element_bytes;  ///< Of an image's number.
-  ops::ImageSize image_size;  ///< 0 x 0 when images differ in size or there are none.
+  ops::ImageSize image_size;  ///< 0 x 0 when images differ in size, are raw, or there are none.
   bool is_ragged;             ///< Images differ in size.
-  std::size_t image_bytes;    ///< Of one image, by `image_size`.
+  std::size_t image_bytes;    ///< Of one image, by `image_size`, or of a raw sample.
   std::size_t labels_at;
   std::size_t indices_at;
   std::size_t flags_at;

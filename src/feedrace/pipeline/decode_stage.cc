@@ -87,6 +87,10 @@ void DecodeThread::decode_instead(DecodeTask& task) {
 
 Result<std::string> DecodeThread::decode(const DecodeTask& task, const order::Pick& pick,
                                          std::span<const std::byte> image) {
+  if (to_device_) {
+    const auto put = to_device_->put(image, *task.batch->on_device, task.index);
+    return put ? Result<std::string>(std::string()) : put.error();
+  }
   return worker_.run(image, pick.draw, pick.sample, [&task](ops::ImageSize size) -> void* {
     return task.batch->slot->make_image(task.index, size);
   });
@@ -193,7 +197,11 @@ void DecodeThread::blank(DecodeTask& task) {
   constexpr ops::ImageSize kBlankPixel{1, 1};  // Where pictures have no size in common.
   const std::size_t bytes =
       slot.shape().is_ragged ? 3 * slot.shape().element_bytes : slot.shape().image_bytes;
-  std::memset(slot.make_image(task.index, kBlankPixel), 0, bytes);
+  if (to_device_) {
+    to_device_->blank(*task.batch->on_device, task.index);
+  } else {
+    std::memset(slot.make_image(task.index, kBlankPixel), 0, bytes);
+  }
   for (FieldColumn& field : task.batch->fields) field.values[task.index].reset();
   const auto label = shared_.dataset.label(task.pick.sample);
   slot.labels()[task.index] = label ? *label : -1;

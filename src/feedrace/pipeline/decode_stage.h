@@ -16,6 +16,7 @@
 #include "feedrace/pipeline/assembly.h"
 #include "feedrace/pipeline/device_delivery.h"
 #include "feedrace/pipeline/quarantine.h"
+#include "feedrace/pipeline/raw_to_device.h"
 #include "feedrace/pipeline/read_stage.h"
 #include "feedrace/pipeline/single_reader.h"
 #include "feedrace/pipeline/stage_clock.h"
@@ -37,6 +38,8 @@ struct DecodeShared {
   ReadCounters& read_counters;
   std::uint64_t max_sample_bytes = 0;
   StageClock& clock;
+  std::shared_ptr<const cuda::DirectMemory> read_into;  ///< Where cuFile reads; else null.
+  storage::FallbackLog& fallbacks;
   const DeviceDelivery* device = nullptr;  ///< Null: all pictures are decoded here.
 };
 
@@ -48,7 +51,10 @@ class DecodeThread {
       : shared_(shared),
         worker_(shared.pipeline, shared.seed, shared.limits),
         stand_ins_(shared.dataset, shared.make_backend, shared.read_counters,
-                   shared.max_sample_bytes) {}
+                   shared.max_sample_bytes) {
+    if (shared.read_into)
+      to_device_.emplace(shared.read_into, *shared.pipeline.raw, shared.fallbacks);
+  }
 
   /// Returns when the queue ends. Throws only on defects (no memory).
   void run(BoundedQueue<DecodeTask>& queue);
@@ -83,6 +89,7 @@ class DecodeThread {
   DecodeShared& shared_;
   transform::SampleWorker worker_;
   SingleReader stand_ins_;
+  std::optional<RawToDevice> to_device_;
   std::atomic<std::uint64_t> sample_ = kIdle;
   std::atomic<Clock::rep> started_ = 0;
 };

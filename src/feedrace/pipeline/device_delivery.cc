@@ -41,7 +41,7 @@ constexpr std::size_t kRaggedAlignment = 256;
 
 /// Why pictures of a pipeline can't be decoded on a device; empty when they can.
 std::string decode_refusal_of(const Pipeline& pipeline) {
-  if (pipeline.reads_only) return "the pipeline decodes nothing";
+  if (pipeline.reads_only || pipeline.raw) return "the pipeline decodes nothing";
   const std::vector<std::string> unfused = pipeline.unfused();
   if (!unfused.empty()) return unfused.front();
   if (!pipeline.erasings.empty()) return "random_erasing works on the finished tensor on the CPU";
@@ -97,6 +97,11 @@ void choose_decoder(const LoaderOptions& options, DeviceChoice& choice) {
       fmt::format("decode_device \"cuda\" can't be had: {}; take decode_device=\"auto\"", refusal));
 }
 
+/// Whether images of one size are not in the host's slot, but come to the device by another way.
+bool are_elsewhere(const SlotShape& shape) {
+  return shape.image_bytes > 0 && shape.labels_at == 0;
+}
+
 /// The bytes of a picture of this size.
 std::size_t bytes_of(const SlotShape& shape, ops::ImageSize size) {
   return std::size_t{3} * size.width_px * size.height_px * shape.element_bytes;
@@ -106,8 +111,10 @@ std::size_t bytes_of(const SlotShape& shape, ops::ImageSize size) {
 /// batch is made of.
 class OnDevice final : public DeviceBatch {
  public:
-  OnDevice(std::shared_ptr<cuda::BatchUpload::Slot> slot, const Batch& on_host)
-      : slot_(std::move(slot)),
+  OnDevice(std::shared_ptr<cuda::BatchUpload::Slot> slot, const Batch& on_host,
+           std::shared_ptr<const void> keep)
+      : keep_(std::move(keep)),
+        slot_(std::move(slot)),
         indices_(on_host.indices.begin(), on_host.indices.end()),
         flags_(on_host.flags.begin(), on_host.flags.end()) {}
 
@@ -125,6 +132,7 @@ class OnDevice final : public DeviceBatch {
   std::span<const SampleFlag> flags() const noexcept { return flags_; }
 
  private:
+  const std::shared_ptr<const void> keep_;  // In front of the slot, so that it goes behind it.
   const std::shared_ptr<cuda::BatchUpload::Slot> slot_;
   const std::vector<std::uint64_t> indices_;
   const std::vector<SampleFlag> flags_;
@@ -254,6 +262,12 @@ DeviceDelivery::Decoded DeviceDelivery::decode(PendingBatch& batch,
   return decoded;
 }
 
+std::shared_ptr<cuda::BatchUpload::Slot> DeviceDelivery::take() {
+  auto slot = upload_->try_acquire(shape_.indices_at);
+  if (!slot) throw Error(ErrorCode::kUnsupported, starving_text() + "; use a smaller batch_size");
+  return slot;
+}
+
 /// Where the images of a batch of different sizes lie in its slot, and behind them the labels.
 std::vector<std::size_t> DeviceDelivery::offsets_of(const PendingBatch& batch,
                                                     std::size_t& bytes) const {
@@ -284,7 +298,8 @@ std::vector<cuda::Piece> DeviceDelivery::pieces_of(const PendingBatch& batch,
   }
   bytes = shape_.indices_at;  // Numbers and flags, which lie behind the labels, are the host's.
   const auto places = slot.device_input().places();
-  for (std::size_t i = 0; i < batch.size && shape_.image_bytes > 0; ++i) {
+  const bool has_images = shape_.image_bytes > 0 && !are_elsewhere(slot.shape());
+  for (std::size_t i = 0; i < batch.size && has_images; ++i) {
     if (places[i].picture.engine != FEEDRACE_CUDA_ENGINE_NONE) continue;
     const std::size_t at = i * shape_.image_bytes;
     const bool follows = !pieces.empty() && pieces.back().at_bytes + pieces.back().bytes == at;
@@ -299,7 +314,7 @@ std::vector<cuda::Piece> DeviceDelivery::pieces_of(const PendingBatch& batch,
 }
 
 void DeviceDelivery::count(const PendingBatch& batch) {
-  const bool has_images = shape_.is_ragged || shape_.image_bytes > 0;
+  const bool has_images = shape_.is_ragged || shape_.image_size.width_px > 0;
   const auto places = batch.slot->device_input().places();
   for (std::size_t i = 0; i < batch.size && has_images; ++i) {
     const bool is_blank = batch.slot->flags()[i] == SampleFlag::kBlank;
@@ -321,7 +336,7 @@ bool DeviceDelivery::upload(const std::shared_ptr<PendingBatch>& batch, Decoded 
                             const std::stop_token& stop) {
   std::size_t bytes = 0;
   const std::vector<cuda::Piece> pieces = pieces_of(*batch, bytes);
-  auto slot = upload_->acquire(bytes, stop);
+  auto slot = batch->on_device ? batch->on_device : upload_->acquire(bytes, stop);
   if (!slot) return false;
   if (const std::string shrunk = upload_->shrunk(); shrunk != shrunk_) {
     fallbacks_->add(shrunk);
@@ -339,7 +354,11 @@ bool DeviceDelivery::upload(const std::shared_ptr<PendingBatch>& batch, Decoded 
 
 Batch DeviceDelivery::wrap(Batch&& on_host, const PendingBatch& pending) {
   count(pending);
-  auto on_device = std::make_shared<OnDevice>(pending.on_device, on_host);
+  // Where images come to the device by another way, there is a place there for each slot, so that
+  // the pool of slots bounds both.
+  const std::shared_ptr<const void> keep =
+      are_elsewhere(pending.slot->shape()) ? pending.slot : nullptr;
+  auto on_device = std::make_shared<OnDevice>(pending.on_device, on_host, keep);
   const int ordinal = device_->ordinal();
   std::size_t labels_at = shape_.labels_at;
   Batch batch(on_device);

@@ -58,8 +58,11 @@ class DeviceDelivery {
   /// Decodes what the batch has for the device; the indexes of pictures that could not be decoded
   /// are added to `left`. Null when there is nothing. Throws Error when the device is lost.
   Decoded decode(PendingBatch& batch, std::vector<std::size_t>& left);
-  /// Begins to bring the batch to the device. False once `stop` is requested. Throws Error
-  /// likewise.
+  /// A place for a batch whose images come to the device by another way. Any thread. Throws Error
+  /// kUnsupported when there is no memory.
+  std::shared_ptr<cuda::BatchUpload::Slot> take();
+  /// Begins to bring the batch to the device, or what is left of it where it has a place of `take`.
+  /// False once `stop` is requested. Throws Error kUnsupported when the device is lost.
   bool upload(const std::shared_ptr<PendingBatch>& batch, Decoded decoded,
               const std::stop_token& stop);
   /// Waits until no slot of the host is read any more.
@@ -70,6 +73,7 @@ class DeviceDelivery {
   /// The consumer's.
   Batch wrap(Batch&& on_host, const PendingBatch& pending);
 
+  const std::shared_ptr<cuda::Device>& device() const noexcept { return device_; }
   bool is_starving() const { return upload_->is_starving(); }
   /// "the caller holds 4 batches of 19.3 MB each on the GPU, and there is no room for another".
   std::string starving_text() const;

@@ -19,6 +19,7 @@
 #include "feedrace/pipeline/open_sets.h"
 #include "feedrace/pipeline/plan.h"
 #include "feedrace/pipeline/quarantine.h"
+#include "feedrace/pipeline/raw_shape.h"
 #include "feedrace/pipeline/resume.h"
 #include "feedrace/pipeline/run.h"
 #include "feedrace/pipeline/sample_trace.h"
@@ -46,8 +47,8 @@ pipeline::OpenedSets open_checked(const LoaderOptions& options) {
 class Loader::Impl {
  public:
   explicit Impl(LoaderOptions options)
-      : options_(std::move(options)),
-        opened_(open_checked(options_)),
+      : opened_(open_checked(options)),
+        options_(pipeline::learn_raw(std::move(options), opened_)),
         dataset_(opened_.dataset),
         storage_(pipeline::plan_storage(options_, *dataset_, fallbacks_)),
         device_choice_(pipeline::choose_device(options_)),
@@ -57,14 +58,17 @@ class Loader::Impl {
             pipeline::make_base_state(options_, *sizing_.order, sizing_.split, opened_.states)),
         quarantine_(options_.quarantine_file),
         delivery_(make_delivery()),
-        slots_(pipeline::SlotPool::create(SlotShape(options_.pipeline, options_.batch_size),
+        direct_(make_direct()),
+        slots_(pipeline::SlotPool::create(SlotShape(options_.pipeline, options_.batch_size,
+                                                    /*images_elsewhere=*/direct_ != nullptr),
                                           sizing_.planned_slots, sizing_.slot_limit,
                                           sizing_.ragged_limit_bytes, pin_memory())),
         order_(sizing_.order) {
     planned_warnings_ = sizing_.plan.warnings.size();
     begin_at(0, 0);
     sizing_.plan.backend = storage_.name;
-    sizing_.plan.backend_reason = storage_.reason;
+    sizing_.plan.backend_reason =
+        direct_ ? pipeline::direct_reason(sizing_.buffers) : storage_.reason;
     sizing_.plan.shared_cache = storage_.cache_text;
     check_ranks("start", pipeline::rank_facts(base_state_, dataset_->classes()));
   }
@@ -96,6 +100,8 @@ class Loader::Impl {
  private:
   decode::DecodeLimits decode_limits() const;
   std::shared_ptr<pipeline::DeviceDelivery> make_delivery();
+  std::shared_ptr<cuda::Direct> make_direct() const;
+  pipeline::DirectParts make_readers();
   PinMemory pin_memory() const;
   void check_ranks(const std::string& occasion, const ranks::RankFacts& facts) const;
   void check_position();
@@ -116,8 +122,8 @@ class Loader::Impl {
 
   const pid_t owner_ = getpid();
   const Clock::time_point made_ = Clock::now();
-  const LoaderOptions options_;
   const pipeline::OpenedSets opened_;
+  const LoaderOptions options_;
   const std::shared_ptr<const formats::Dataset> dataset_;
   const std::shared_ptr<storage::FallbackLog> fallbacks_ = std::make_shared<storage::FallbackLog>();
   const pipeline::StoragePlan storage_;
@@ -126,8 +132,10 @@ class Loader::Impl {
   const order::State base_state_;
   pipeline::Quarantine quarantine_;
   std::vector<pipeline::ReaderParts> readers_;  // Made at the first start.
+  pipeline::DirectParts direct_parts_;          // Likewise.
   // Shared with slots, which are pinned by it and may outlive the loader.
   const std::shared_ptr<pipeline::DeviceDelivery> delivery_;  // Null: batches stay on the host.
+  const std::shared_ptr<cuda::Direct> direct_;  // Null: samples come to the host's memory.
   const std::shared_ptr<pipeline::SlotPool> slots_;
 
   pipeline::ReadCounters read_counters_;
@@ -172,9 +180,31 @@ std::shared_ptr<pipeline::DeviceDelivery> Loader::Impl::make_delivery() {
   if (!choice.device) return nullptr;
   // One that the consumer works on, one that it asks for, one that is ready, one that is made.
   constexpr std::size_t kPlannedBatches = 4;
+  const std::size_t planned =
+      pipeline::is_direct(options_) ? sizing_.planned_slots : kPlannedBatches;
   return std::make_shared<pipeline::DeviceDelivery>(
-      std::move(choice), SlotShape(options_.pipeline, options_.batch_size), kPlannedBatches,
-      std::max(kPlannedBatches, sizing_.slot_limit), fallbacks_);
+      std::move(choice), SlotShape(options_.pipeline, options_.batch_size), planned,
+      std::max(planned, sizing_.slot_limit), fallbacks_);
+}
+
+std::shared_ptr<cuda::Direct> Loader::Impl::make_direct() const {
+  if (!pipeline::is_direct(options_)) return nullptr;
+  if (delivery_) return pipeline::open_direct(options_, delivery_->device());
+  throw Error(ErrorCode::kUnsupported, fmt::format("backend \"cufile\" can't be had: {}",
+                                                   sizing_.plan.device_reason));
+}
+
+/// Readers, and what those need that read into a device's memory.
+pipeline::DirectParts Loader::Impl::make_readers() {
+  if (!direct_) {
+    readers_ = pipeline::make_readers(storage_, sizing_, *fallbacks_);
+    return {};
+  }
+  auto memory = std::make_shared<cuda::DirectMemory>(
+      direct_, sizing_.buffers.count * sizing_.buffers.bytes);
+  readers_ = {
+      pipeline::make_direct_reader(memory, sizing_, options_.queue_depth, fallbacks_)};
+  return {std::move(memory), [delivery = delivery_] { return delivery->take(); }};
 }
 
 PinMemory Loader::Impl::pin_memory() const {
@@ -190,7 +220,7 @@ decode::DecodeLimits Loader::Impl::decode_limits() const {
 }
 
 void Loader::Impl::start() {
-  if (readers_.empty()) readers_ = pipeline::make_readers(storage_, sizing_, *fallbacks_);
+  if (readers_.empty()) direct_parts_ = make_readers();
   if (!parts_) {
     parts_.emplace(pipeline::RunParts{*dataset_,
                                       opened_.spans.get(),
@@ -215,7 +245,8 @@ void Loader::Impl::start() {
                                       io_clock_,
                                       decode_clock_,
                                       delivery_,
-                                      device_clock_});
+                                      device_clock_,
+                                      direct_parts_});
   }
   auto run = std::make_unique<pipeline::Run>(*parts_, epoch_, epoch_order_->position_of(0));
   std::lock_guard lock(run_mutex_);
@@ -252,6 +283,7 @@ void Loader::Impl::pause() {
   }
   parts_.reset();
   readers_.clear();
+  direct_parts_ = {};
   finish_copies();
   slots_->release_free();
 }
@@ -476,9 +508,10 @@ void Loader::Impl::place_images(Batch& batch, BatchSlot& slot) const {
     }
     return;
   }
-  std::vector<std::int64_t> shape = shape_of(slot.shape().image_size);
+  const auto& raw = options_.pipeline.raw;
+  std::vector<std::int64_t> shape = raw ? *raw->shape : shape_of(slot.shape().image_size);
   shape.insert(shape.begin(), static_cast<std::int64_t>(batch.size()));
-  batch.images = {slot.image(0), dtype, std::move(shape)};
+  batch.images = {slot.image(0), raw ? *raw->dtype : dtype, std::move(shape)};
 }
 
 Batch Loader::Impl::deliver(const std::shared_ptr<pipeline::PendingBatch>& pending) {

@@ -27,8 +27,17 @@ std::string name_of(const DataSource& source) {
   return source.sources.empty() ? "data" : source.sources.front();
 }
 
+/// Arrays have other names than pictures, unless the fields are named.
+void name_raw(const RawSamples& raw, formats::OpenOptions& format) {
+  if (format.image_fields == formats::OpenOptions().image_fields) {
+    format.image_fields = {raw.form == RawSamples::Form::kNpy ? "npy" : "bin"};
+  }
+  format.file_endings.clear();
+  for (const std::string& field : format.image_fields) format.file_endings.push_back("." + field);
+}
+
 /// The sets that the options name, one or several.
-std::vector<DataSource> sources_of(const LoaderOptions& options) {
+std::vector<DataSource> named_sources(const LoaderOptions& options) {
   if (options.sets.empty()) {
     return {{"", options.sources, options.format, options.dataset, options.number_like,
              options.subset, options.repeat, 0}};
@@ -43,6 +52,13 @@ std::vector<DataSource> sources_of(const LoaderOptions& options) {
                        printable(name_of(source))));
   }
   return options.sets;
+}
+
+std::vector<DataSource> sources_of(const LoaderOptions& options) {
+  std::vector<DataSource> sources = named_sources(options);
+  if (!options.pipeline.raw) return sources;
+  for (DataSource& source : sources) name_raw(*options.pipeline.raw, source.format);
+  return sources;
 }
 
 std::shared_ptr<const formats::Dataset> open_one(const DataSource& source) {
@@ -95,9 +111,10 @@ void open_once(LoaderOptions& options) {
     options.dataset = open_one(sources_of(options).front());
     options.number_like.clear();
   }
-  for (DataSource& source : options.sets) {
-    source.dataset = open_one(source);
-    source.number_like.clear();
+  const std::vector<DataSource> sources = sources_of(options);
+  for (std::size_t i = 0; i < options.sets.size(); ++i) {
+    options.sets[i].dataset = open_one(sources[i]);
+    options.sets[i].number_like.clear();
   }
 }
 

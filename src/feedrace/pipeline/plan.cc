@@ -17,6 +17,7 @@
 #include "feedrace/core/text.h"
 #include "feedrace/error.h"
 #include "feedrace/order/mixing.h"
+#include "feedrace/pipeline/direct_plan.h"
 #include "feedrace/ranks/world.h"
 
 namespace feedrace {
@@ -98,7 +99,9 @@ void plan_memory(const LoaderOptions& options, const SlotShape& slot, std::uint6
         available_memory_bytes().value_or(2 * kFallbackMemoryBytes) / 2 + plan.other_bytes;
   }
   fit_window(sizing);
-  plan.read_buffer_bytes = sizing.reader_count * sizing.buffers.count * sizing.buffers.bytes;
+  if (!is_direct(options)) {
+    plan.read_buffer_bytes = sizing.reader_count * sizing.buffers.count * sizing.buffers.bytes;
+  }
   plan.memory_bytes =
       plan.other_bytes + plan.read_buffer_bytes + plan.decode_scratch_bytes + plan.batch_slot_bytes;
   if (plan.memory_bytes > plan.memory_limit_bytes) {
@@ -119,7 +122,9 @@ void plan_memory(const LoaderOptions& options, const SlotShape& slot, std::uint6
                     "they get up to {}",
                     human_bytes(spare)));
   }
-  sizing.max_sample_bytes = std::clamp<std::uint64_t>(spare, sizing.buffers.bytes, kMaxSampleBytes);
+  sizing.max_sample_bytes =
+      is_direct(options) ? direct_sample_bytes(sizing.buffers)
+                         : std::clamp<std::uint64_t>(spare, sizing.buffers.bytes, kMaxSampleBytes);
 }
 
 std::string mixing_text(const order::Mixing& mixing) {
@@ -187,6 +192,7 @@ void check_options(const LoaderOptions& options) {
   check_range<std::uint64_t>("shuffle_chunk", options.shuffle_chunk, 1, kMaxShuffleSamples);
   check_range<std::uint64_t>("shuffle_window", options.shuffle_window, 1, kMaxShuffleSamples);
   options.pipeline.check();
+  check_direct(options);
 }
 
 std::size_t default_decode_threads(std::size_t usable_cores) noexcept {
@@ -266,15 +272,18 @@ Sizing make_sizing(const LoaderOptions& options, const OpenedSets& opened, std::
   sizing.reader_count = reader_count;
   const bool holds_window =
       sizing.order->options().shuffle.shuffle == Shuffle::kWindow && dataset.mean_image_bytes() > 0;
+  const bool on_device = is_direct(options);
   sizing.buffers =
-      plan_buffers(options, plan.decode_threads, dataset.mean_image_bytes(),
-                   holds_window ? std::min(options.shuffle_window, plan.epoch_samples) : 0);
+      on_device
+          ? direct_buffers(options, plan.decode_threads)
+          : plan_buffers(options, plan.decode_threads, dataset.mean_image_bytes(),
+                         holds_window ? std::min(options.shuffle_window, plan.epoch_samples) : 0);
   const std::uint64_t ahead = options.prefetch_factor * std::uint64_t{options.batch_size} +
                               (holds_window ? options.shuffle_window : 0);
   sizing.horizon = static_cast<std::size_t>(std::min<std::uint64_t>(ahead, kMaxHorizon));
   const double encoded =
       decodes_on_device ? dataset.mean_image_bytes() * static_cast<double>(options.batch_size) : 0;
-  plan_memory(options, SlotShape(options.pipeline, options.batch_size),
+  plan_memory(options, SlotShape(options.pipeline, options.batch_size, on_device),
               static_cast<std::uint64_t>(encoded), sizing);
   return sizing;
 }

@@ -31,7 +31,8 @@ Failure too_large(std::uint64_t bytes, std::uint64_t limit) {
   return {
       ErrorCode::kCorruptData,
       fmt::format("the sample has {} bytes and at most {} are read (the memory limit, and 1 GiB in "
-                  "any case); take it out, or raise the memory limit",
+                  "any case; by cufile, what a raw sample takes); take it out, or raise the memory "
+                  "limit",
                   bytes, limit)};
 }
 
@@ -81,7 +82,7 @@ void ReadStage::run(const std::stop_token& stop) {
 void ReadStage::open_backend() {
   auto backend = make_backend_();
   // Pinning takes 2 s a GB, so what holds a window is not; nor is it needed for reading.
-  const std::span<std::byte> memory = buffers_->memory().bytes();
+  const std::span<std::byte> memory = buffers_->memory();
   const std::size_t base_bytes = options_.base_buffers * buffers_->buffer_bytes();
   const auto pinned = backend->register_memory(memory.first(std::min(memory.size(), base_bytes)));
   if (!pinned) {

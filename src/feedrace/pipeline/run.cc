@@ -27,7 +27,7 @@ Run::Run(const RunParts& parts, std::uint64_t epoch, std::uint64_t position)
       // Every task holds a read buffer, so the pool bounds the queue; the queue itself only has to
       // be long enough never to be the tighter bound.
       queue_(parts.queue_depth * parts.readers.size() + parts.decode_threads + kDefaultBufferCount),
-      assembly_(parts.slots, parts.window, field_names(parts.spans)),
+      assembly_(parts.slots, parts.window, field_names(parts.spans), parts.direct.take_on_device),
       decode_shared_{parts.dataset,
                      parts.spans,
                      parts.pipeline,
@@ -40,6 +40,8 @@ Run::Run(const RunParts& parts, std::uint64_t epoch, std::uint64_t position)
                      parts.read_counters,
                      parts.max_sample_bytes,
                      parts.decode_clock,
+                     parts.direct.memory,
+                     parts.fallbacks,
                      parts.delivery.get()} {
   for (std::size_t i = 0; i < parts.readers.size(); ++i) add_reader(i, epoch, position);
   shutdown_.on_cancel([this] { queue_.cancel(); });

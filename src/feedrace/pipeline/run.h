@@ -12,6 +12,7 @@
 #include "feedrace/pipeline/assembly.h"
 #include "feedrace/pipeline/decode_stage.h"
 #include "feedrace/pipeline/device_stage.h"
+#include "feedrace/pipeline/direct_plan.h"
 #include "feedrace/pipeline/read_stage.h"
 #include "feedrace/pipeline/shutdown.h"
 
@@ -51,6 +52,7 @@ struct RunParts {
   StageClock& decode_clock;
   std::shared_ptr<DeviceDelivery> delivery;  ///< Null: batches stay on the host.
   StageClock& device_clock;
+  DirectParts direct = {};  ///< Where samples come to a GPU's memory; else empty.
 };
 
 /// The threads of a loader from one start to one end: a reader a device, the decode threads, and

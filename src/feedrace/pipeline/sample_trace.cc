@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "feedrace/decode/image_decoder.h"
+#include "feedrace/transform/raw_sample.h"
 #include "feedrace/transform/step_trace.h"
 
 namespace feedrace::pipeline {
@@ -18,15 +19,18 @@ Result<std::string> trace_sample(const Pipeline& pipeline, const formats::Datase
   };
   const auto bytes = reader.read(key.sample);
   if (!bytes) return named(bytes.error());
-  std::span<const std::byte> image = bytes->view();
-  if (spans != nullptr) {
-    const auto pieces = spans->pieces(key.sample);
-    if (!pieces) return named(pieces.error());
-    image = image.subspan(static_cast<std::size_t>(pieces->image.offset_bytes),
-                          static_cast<std::size_t>(pieces->image.size_bytes));
+  const auto image = image_of(*bytes, spans, key.sample);
+  if (!image) return named(image.error());
+  if (pipeline.raw) {
+    const auto values = transform::find_raw_values(*pipeline.raw, *image, image->size());
+    if (!values) return named(values.error());
+    return nlohmann::ordered_json{{{"op", "raw"},
+                                   {"shape", *values->samples.shape},
+                                   {"dtype", to_string(*values->samples.dtype)}}}
+        .dump();
   }
   decode::ImageDecoder decoder(limits, pipeline.orientation == Orientation::kUpright);
-  const auto info = decoder.open(image);
+  const auto info = decoder.open(*image);
   if (!info) return named(info.error());
   nlohmann::ordered_json list = {
       {{"op", "decode"}, {"size", {info->height_px, info->width_px}}, {"format", info->format}}};

@@ -52,6 +52,16 @@ Result<SingleReader::Bytes> SingleReader::read(std::uint64_t sample) {
   return bytes;
 }
 
+Result<std::span<const std::byte>> image_of(const SingleReader::Bytes& bytes,
+                                            const formats::SampleSpans* spans,
+                                            std::uint64_t sample) {
+  if (spans == nullptr) return bytes.view();
+  const auto pieces = spans->pieces(sample);
+  if (!pieces) return pieces.error();
+  return bytes.view().subspan(static_cast<std::size_t>(pieces->image.offset_bytes),
+                              static_cast<std::size_t>(pieces->image.size_bytes));
+}
+
 void SingleReader::cancel() noexcept {
   std::lock_guard lock(mutex_);
   cancelled_ = true;

@@ -13,6 +13,7 @@
 #include "feedrace/core/buffer_pool.h"
 #include "feedrace/error.h"
 #include "feedrace/format.h"
+#include "feedrace/formats/sample_spans.h"
 #include "feedrace/pipeline/read_counters.h"
 
 namespace feedrace::pipeline {
@@ -52,5 +53,11 @@ class SingleReader {
   bool cancelled_ = false;                     // Guarded by mutex_.
   storage::Backend* interruptible_ = nullptr;  // Guarded by mutex_. `backend_`, for `cancel()`.
 };
+
+/// Of what was read of a sample, its image, without the fields that lie beside it. `spans`: the data
+/// set when further fields are wanted, else null.
+Result<std::span<const std::byte>> image_of(const SingleReader::Bytes& bytes,
+                                            const formats::SampleSpans* spans,
+                                            std::uint64_t sample);
 
 }  // namespace feedrace::pipeline

@@ -13,6 +13,8 @@
 #include "feedrace/core/text.h"
 #include "feedrace/error.h"
 #include "feedrace/host/numa.h"
+#include "feedrace/pipeline/direct_plan.h"
+#include "feedrace/storage/backends.h"
 
 namespace feedrace::pipeline {
 namespace {
@@ -93,6 +95,14 @@ StoragePlan plan_storage(const LoaderOptions& options, const formats::Dataset& d
     plan.nodes.push_back(-1);
     return plan;
   }
+  if (is_direct(options)) {
+    plan.name = options.backend;
+    plan.make_backends.emplace_back();  // Made where its memory is.
+    plan.make_stand_in = [] { return storage::simple_backend(); };
+    plan.cpus.emplace_back();
+    plan.nodes.push_back(-1);
+    return plan;
+  }
   storage::StorageChoice choice =
       storage::choose_storage(needs_of(options, dataset, log), {root, {}});
   if (choice.is_fallback && options.fallback == Fallback::kError) {
@@ -120,6 +130,18 @@ StoragePlan plan_storage(const LoaderOptions& options, const formats::Dataset& d
   return plan;
 }
 
+ReaderParts make_direct_reader(const std::shared_ptr<cuda::DirectMemory>& memory,
+                               const Sizing& sizing, std::size_t queue_depth,
+                               const std::shared_ptr<storage::FallbackLog>& log) {
+  ReaderParts reader;
+  reader.make_backend = [memory, queue_depth, log] {
+    return std::make_unique<cuda::DirectBackend>(memory, queue_depth, log);
+  };
+  reader.buffers = BufferPool::create_in(memory->bytes(), memory, sizing.buffers.bytes);
+  reader.base_buffers = sizing.buffers.base_count;
+  return reader;
+}
+
 std::vector<ReaderParts> make_readers(const StoragePlan& storage, const Sizing& sizing,
                                       storage::FallbackLog& log) {
   std::vector<ReaderParts> readers;
@@ -131,7 +153,7 @@ std::vector<ReaderParts> make_readers(const StoragePlan& storage, const Sizing& 
     reader.base_buffers = sizing.buffers.base_count;
     reader.cpus = storage.cpus[i];
     if (storage.nodes[i] >= 0) {
-      const auto placed = host::prefer_node(reader.buffers->memory().bytes(), storage.nodes[i]);
+      const auto placed = host::prefer_node(reader.buffers->memory(), storage.nodes[i]);
       if (!placed) log.add(placed.error().message);
     }
     readers.push_back(std::move(reader));

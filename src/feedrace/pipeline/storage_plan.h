@@ -45,4 +45,9 @@ StoragePlan plan_storage(const LoaderOptions& options, const formats::Dataset& d
 std::vector<ReaderParts> make_readers(const StoragePlan& storage, const Sizing& sizing,
                                       storage::FallbackLog& log);
 
+/// The only reader of samples that cuFile reads, into `memory`, of `sizing.buffers`.
+ReaderParts make_direct_reader(const std::shared_ptr<cuda::DirectMemory>& memory,
+                               const Sizing& sizing, std::size_t queue_depth,
+                               const std::shared_ptr<storage::FallbackLog>& log);
+
 }  // namespace feedrace::pipeline

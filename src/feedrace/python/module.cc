@@ -6,6 +6,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,9 +25,11 @@ nb::dict described(const nb::list& steps) {
   nb::dict out;
   out["text"] = pipeline.describe();
   out["notes"] = pipeline.unfused();
-  const auto size = pipeline.reads_only ? std::nullopt : pipeline.output_size();
+  const bool has_pictures = !pipeline.reads_only && !pipeline.raw;
+  const auto size = has_pictures ? pipeline.output_size() : std::nullopt;
   out["size"] = size ? nb::object(nb::make_tuple(size->height_px, size->width_px)) : nb::none();
-  out["dtype"] = to_string(pipeline.dtype);
+  const auto dtype = pipeline.raw ? pipeline.raw->dtype : std::optional(pipeline.dtype);
+  out["dtype"] = dtype ? nb::object(nb::str(to_string(*dtype))) : nb::none();
   out["layout"] = to_string(pipeline.layout);
   out["crops_at_random"] = pipeline.crops_at_random();
   return out;

@@ -66,6 +66,13 @@ class StepReader {
     if (!has(key)) return std::nullopt;
     return reals<2>(key);
   }
+  std::vector<std::int64_t> wholes(const char* key) {
+    const nb::object sequence = value(key);
+    if (!nb::isinstance<nb::sequence>(sequence)) wrong(key, "whole numbers");
+    std::vector<std::int64_t> values;
+    for (const nb::handle each : sequence) values.push_back(whole_in(each, key));
+    return values;
+  }
   /// (height, width), in that order.
   ops::ImageSize size(const char* key = "size") {
     const nb::object pair = value(key);
@@ -220,6 +227,24 @@ RandomErasing read_erasing(StepReader& step, bool is_normalized) {
   return erasing;
 }
 
+RawSamples read_raw(StepReader& step) {
+  RawSamples raw;
+  const bool is_plain = step.has("header") && !step.flag("header");
+  raw.form = is_plain ? RawSamples::Form::kPlain : RawSamples::Form::kNpy;
+  if (step.has("dtype")) {
+    const std::string dtype = step.text("dtype");
+    const auto known = {DType::kUint8, DType::kFloat16, DType::kFloat32, DType::kInt64};
+    const auto found = std::find_if(known.begin(), known.end(),
+                                    [&](DType one) { return dtype == to_string(one); });
+    if (found == known.end()) {
+      refuse(fmt::format("raw: dtype is {:?}; give uint8, float16, float32 or int64", dtype));
+    }
+    raw.dtype = *found;
+  }
+  if (step.has("shape")) raw.shape = step.wholes("shape");
+  return raw;
+}
+
 /// Reads the list; keeps what the order of steps needs to know.
 class PipelineReader {
  public:
@@ -231,7 +256,8 @@ class PipelineReader {
       take(step);
       step.finish();
     }
-    if (!is_begun_) refuse("the pipeline has no steps; begin with decode, or read_only alone");
+    if (!is_begun_)
+      refuse("the pipeline has no steps; begin with decode, or take read_only or raw alone");
     // Without to_tensor: what torchvision's ToImage, ToDtype(float32, scale=True) would give.
     if (!is_finished_ && !pipeline_.reads_only) pipeline_.dtype = DType::kFloat32;
     pipeline_.check();
@@ -243,6 +269,10 @@ class PipelineReader {
     if (step.op == "read_only") {
       begin(step);
       pipeline_.reads_only = true;
+      is_finished_ = true;
+    } else if (step.op == "raw") {
+      begin(step);
+      pipeline_.raw = read_raw(step);
       is_finished_ = true;
     } else if (step.op == "decode") {
       begin(step);
@@ -321,7 +351,7 @@ class PipelineReader {
     refuse(fmt::format(
         "there is no step {:?}; there are decode, random_resized_crop, resize, center_crop, crop, "
         "random_crop, flip, pad, grayscale, color_jitter, python_function, normalize, "
-        "random_erasing, to_tensor, read_only",
+        "random_erasing, to_tensor, read_only, raw",
         op));
   }
 
@@ -385,6 +415,10 @@ nb::list steps_of(const Pipeline& pipeline) {
   nb::list list;
   if (pipeline.reads_only) {
     list.append(step_of("read_only"));
+    return list;
+  }
+  if (pipeline.raw) {
+    list.append(step_of("raw"));
     return list;
   }
   nb::dict decode = step_of("decode");

@@ -16,6 +16,7 @@
 #include "feedrace/backend.h"
 #include "feedrace/host/file_descriptor.h"
 #include "feedrace/storage/access.h"
+#include "feedrace/storage/read_threads.h"
 
 namespace feedrace::storage {
 
@@ -98,13 +99,6 @@ struct Target {
 
 /// kInvalidArgument when the request names no file, or one of another back end.
 Result<Target> target_of(const ReadRequest& request) noexcept;
-
-/// Says whether a read was cancelled: the back end's count of cancellations moved on since then.
-struct StopSign {
-  const std::atomic<std::uint64_t>& cancellations;
-  std::uint64_t seen;
-  bool raised() const noexcept { return cancellations.load(std::memory_order_relaxed) != seen; }
-};
 
 /// A read by `route` failed with `error_number`: whether another way is left, which the next
 /// `OpenFile::route` gives.

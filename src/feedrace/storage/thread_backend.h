@@ -2,17 +2,13 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
-#include <thread>
-#include <vector>
 
 #include "feedrace/backend.h"
 #include "feedrace/storage/access.h"
-#include "feedrace/storage/fixed_queue.h"
+#include "feedrace/storage/read_threads.h"
 
 namespace feedrace::storage {
 
@@ -21,13 +17,12 @@ namespace feedrace::storage {
 /// compared with.
 class ThreadBackend final : public Backend {
  public:
-  static constexpr std::size_t kMaxDefaultThreads = 8;
+  static constexpr std::size_t kMaxDefaultThreads = ReadThreads::kMaxDefaultThreads;
 
   /// `thread_count` 0 means min(queue_depth, 8). `queue_depth` is at least 1. Throws Error kIo when
   /// no thread can be started.
   explicit ThreadBackend(std::size_t queue_depth, std::size_t thread_count = 0,
                          AccessOptions access = {});
-  ~ThreadBackend() override;
 
   std::string_view name() const noexcept override {
     return table_.wanted() == Access::kDirect ? "direct" : "buffered";
@@ -35,41 +30,22 @@ class ThreadBackend final : public Backend {
   Limits limits() const noexcept override;
   Result<void> register_memory(std::span<std::byte> memory) override;
   Result<std::unique_ptr<File>> open(std::string_view uri) override;
-  std::size_t submit(std::span<const ReadRequest> requests) noexcept override;
-  std::size_t wait(std::span<Completion> out, std::size_t min_count) noexcept override;
-  void cancel_all() noexcept override;
-  void interrupt() noexcept override;
+  std::size_t submit(std::span<const ReadRequest> requests) noexcept override {
+    return threads_.submit(requests);
+  }
+  std::size_t wait(std::span<Completion> out, std::size_t min_count) noexcept override {
+    return threads_.wait(out, min_count);
+  }
+  void cancel_all() noexcept override { threads_.cancel_all(); }
+  void interrupt() noexcept override { threads_.interrupt(); }
   std::uint64_t system_calls() const noexcept override { return system_calls_; }
 
  private:
-  struct Job {
-    ReadRequest request;
-    std::uint64_t start_ns = 0;
-    std::uint64_t cancellations = 0;  // As many as there had been when it was submitted.
-  };
+  Completion read(const ReadRequest& request, const StopSign& stop) noexcept;
 
-  static constexpr std::size_t kNobodyWaits = ~std::size_t{0};
-
-  void start_threads(std::size_t count);
-  void stop_threads() noexcept;
-  void serve() noexcept;
-  Completion read(const Job& job) noexcept;
-
-  const std::size_t queue_depth_;
   AccessTable table_;
   std::atomic<std::uint64_t> system_calls_{0};
-  std::mutex mutex_;
-  std::condition_variable work_;
-  std::condition_variable done_;
-  FixedQueue<Job> queued_;             // Guarded by mutex_.
-  FixedQueue<Completion> ready_;       // Guarded by mutex_.
-  std::size_t wanted_ = kNobodyWaits;  // Guarded by mutex_. How many `wait()` waits for.
-  std::size_t running_ = 0;            // Guarded by mutex_. Jobs that a thread has taken.
-  bool interrupted_ = false;           // Guarded by mutex_.
-  bool stopping_ = false;              // Guarded by mutex_.
-  // Written under mutex_; running reads look at it without.
-  std::atomic<std::uint64_t> cancellations_{0};
-  std::vector<std::thread> threads_;
+  ReadThreads threads_;  // Last: they use all of the others.
 };
 
 }  // namespace feedrace::storage

@@ -15,6 +15,10 @@ namespace {
 
 const pipeline::Names<DType> kDTypes = {
     {"uint8", DType::kUint8}, {"float16", DType::kFloat16}, {"float32", DType::kFloat32}};
+const pipeline::Names<DType> kRawDTypes = {{"uint8", DType::kUint8},
+                                           {"float16", DType::kFloat16},
+                                           {"float32", DType::kFloat32},
+                                           {"int64", DType::kInt64}};
 template <typename T>
 std::vector<std::string> names_of(const pipeline::Names<T>& values, bool with_auto = false) {
   std::vector<std::string> names;
@@ -108,7 +112,7 @@ void LoadOptions::add_pixel_options(CLI::App& command) {
   command
       .add_option("--recipe", recipe,
                   "What happens to each image; imagenet-val keeps the stored order and delivers a "
-                  "short last batch")
+                  "short last batch; read drops it; raw takes .npy arrays as they are")
       ->check(CLI::IsMember(Pipeline::recipe_names()))
       ->capture_default_str();
   command.add_option("--size", size_px, "Height and width of the output; 0: the recipe's")
@@ -119,6 +123,15 @@ void LoadOptions::add_pixel_options(CLI::App& command) {
   command.add_option("--layout", layout, "Of the images")
       ->check(CLI::IsMember({"CHW", "HWC"}))
       ->capture_default_str();
+  command
+      .add_option("--raw-dtype", raw_dtype,
+                  "With --recipe raw: samples are numbers of this type without a header (.bin)")
+      ->check(CLI::IsMember(names_of(kRawDTypes)));
+  command
+      .add_option("--raw-shape", raw_shape,
+                  "With --raw-dtype: the shape of each sample, such as 3,224,224")
+      ->delimiter(',')
+      ->check(whole_number(1, std::uint64_t{1} << 30));
   command.add_flag("--upright", upright, "Turn pictures by their EXIF orientation");
   command.add_option("--max-pixels", loader.max_pixels, "A larger picture is a bad sample")
       ->check(whole_number(1, std::uint64_t{1} << 40))
@@ -311,7 +324,19 @@ Subset LoadOptions::make_subset() const {
 
 Pipeline LoadOptions::make_pipeline() const {
   Pipeline pipeline = Pipeline::recipe(recipe);
-  if (pipeline.reads_only) return pipeline;
+  const bool is_plain = !raw_dtype.empty() || !raw_shape.empty();
+  if (is_plain && !pipeline.raw) {
+    throw Error(ErrorCode::kInvalidArgument,
+                fmt::format("--raw-dtype and --raw-shape are of raw samples, and the recipe is {}; "
+                            "add --recipe raw",
+                            recipe));
+  }
+  if (is_plain) {
+    pipeline.raw->form = RawSamples::Form::kPlain;
+    if (!raw_dtype.empty()) pipeline.raw->dtype = kRawDTypes.at(raw_dtype);
+    if (!raw_shape.empty()) pipeline.raw->shape = raw_shape;
+  }
+  if (pipeline.reads_only || pipeline.raw) return pipeline;
   if (size_px != 0) resize(pipeline, size_px);
   pipeline.dtype = kDTypes.at(dtype);
   if (pipeline.dtype == DType::kUint8) {

@@ -22,6 +22,8 @@ struct LoadOptions {
   std::uint32_t size_px = 0;
   std::string dtype = "float16";
   std::string layout = "CHW";
+  std::string raw_dtype;
+  std::vector<std::int64_t> raw_shape;
   std::string shuffle = "auto";
   std::string last_batch = "auto";
   std::string rank_check;

@@ -9,6 +9,7 @@
 #include "feedrace/error.h"
 #include "feedrace/ops/convert.h"
 #include "feedrace/transform/fused_head.h"
+#include "feedrace/transform/raw_sample.h"
 #include "feedrace/transform/step_text.h"
 
 namespace feedrace {
@@ -38,13 +39,17 @@ std::optional<ops::ImageSize> size_behind(const Step& step,
 }  // namespace
 
 std::vector<std::string> Pipeline::recipe_names() {
-  return {"imagenet-train", "imagenet-val", "read"};
+  return {"imagenet-train", "imagenet-val", "read", "raw"};
 }
 
 Pipeline Pipeline::recipe(std::string_view name) {
   Pipeline pipeline;
   if (name == "read") {
     pipeline.reads_only = true;
+    return pipeline;
+  }
+  if (name == "raw") {
+    pipeline.raw.emplace();
     return pipeline;
   }
   pipeline.mean.assign(kImagenetMean.begin(), kImagenetMean.end());
@@ -62,11 +67,17 @@ Pipeline Pipeline::recipe(std::string_view name) {
 }
 
 void Pipeline::check() const {
-  if (reads_only) {
-    if (steps.empty() && mean.empty() && std.empty() && erasings.empty()) return;
+  if (raw) transform::check_raw(*raw);
+  if (reads_only || raw) {
+    const char* what = reads_only ? "only reads" : "delivers raw samples";
+    if (reads_only && raw) refuse("reads_only and raw are both given; leave one of them out");
+    const bool is_bare = steps.empty() && mean.empty() && std.empty() && erasings.empty() &&
+                         orientation == Orientation::kKeep;
+    if (is_bare) return;
     refuse(
-        "the pipeline only reads and has something to do with pictures as well; leave out "
-        "reads_only, or steps, mean, std and erasings");
+        fmt::format("the pipeline {} and has something to do with pictures as well; leave out "
+                    "{}, or steps, mean, std, erasings and orientation",
+                    what, reads_only ? "reads_only" : "raw"));
   }
   for (const Step& step : steps) transform::check_step(step);
   for (const RandomErasing& erasing : erasings) transform::check_erasing(erasing, *this);
@@ -112,6 +123,7 @@ std::vector<std::string> Pipeline::unfused() const {
 
 std::string Pipeline::describe() const {
   if (reads_only) return "read only, nothing is decoded";
+  if (raw) return transform::raw_text(*raw);
   std::string text = orientation == Orientation::kUpright ? "decode upright" : "decode";
   const std::size_t fused = fused_count();
   for (std::size_t i = 0; i < steps.size(); ++i) {

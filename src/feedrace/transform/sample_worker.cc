@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "feedrace/transform/sample_worker.h"
 
+#include <cstring>
 #include <exception>
 #include <optional>
 #include <utility>
@@ -9,6 +10,7 @@
 
 #include "feedrace/ops/random_erasing.h"
 #include "feedrace/random.h"
+#include "feedrace/transform/raw_sample.h"
 
 namespace feedrace::transform {
 namespace {
@@ -92,8 +94,18 @@ void SampleWorker::erase(const SampleKey& key, ops::ImageSize size, void* tensor
   }
 }
 
+/// The only copy of the numbers: from the read buffer to the batch.
+Result<std::string> SampleWorker::copy_raw(std::span<const std::byte> sample,
+                                           const TensorPlace& place) const {
+  const auto values = find_raw_values(*pipeline_.raw, sample, sample.size());
+  if (!values) return values.error();
+  std::memcpy(place({}), sample.data() + values->at_bytes, values->size_bytes);
+  return std::string();
+}
+
 Result<std::string> SampleWorker::run(std::span<const std::byte> encoded, std::uint64_t draw,
                                       std::uint64_t sample, const TensorPlace& place) {
+  if (pipeline_.raw) return copy_raw(encoded, place);
   auto info = decoder_.open(encoded);
   if (!info) return info.error();
   const SampleKey key{seed_, draw, sample};

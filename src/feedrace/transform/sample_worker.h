@@ -28,8 +28,9 @@ struct DrawnPicture {
   FusedHead head;
 };
 
-/// Turns one encoded image into its place in a batch: decoder, steps, normalisation, erasing. One
-/// instance serves one thread and keeps its memory from sample to sample.
+/// Turns one encoded image into its place in a batch: decoder, steps, normalisation, erasing; of a
+/// raw sample the numbers, `place` being asked with no size. One instance serves one thread and
+/// keeps its memory from sample to sample.
 class SampleWorker {
  public:
   /// `pipeline` outlives the worker.
@@ -51,6 +52,7 @@ class SampleWorker {
   std::size_t scratch_bytes() const noexcept;
 
  private:
+  Result<std::string> copy_raw(std::span<const std::byte> sample, const TensorPlace& place) const;
   Result<FusedHead> draw_head(const decode::ImageInfo& info, const SampleKey& key) const;
   Result<void> decode_through(ops::FusedPass& pass, const FusedHead& head, void* out);
   Result<void> run_unfused(const SampleKey& key, const TensorPlace& place, void*& tensor,

@@ -265,6 +265,19 @@ void close_file(feedrace_cuda_file* file) {
   delete file;
 }
 
+std::uint32_t path_of_file(const feedrace_cuda_file* file) {
+  switch (file->path) {
+    case DirectPath::kNvidiaFs:
+    case DirectPath::kP2pdma:
+      return FEEDRACE_CUDA_PATH_DIRECT;
+    case DirectPath::kCompatible:
+      return FEEDRACE_CUDA_PATH_COMPATIBLE;
+    case DirectPath::kUnknown:
+      break;
+  }
+  return FEEDRACE_CUDA_PATH_UNKNOWN;
+}
+
 int direct_counts(feedrace_cuda_direct* direct, feedrace_cuda_direct_counts* counts,
                   feedrace_cuda_error* error) {
   return guarded(error, [&] {
@@ -356,6 +369,7 @@ void add_direct(feedrace_cuda_plugin& table) {
   table.open_file = open_file;
   table.close_file = close_file;
   table.direct_counts = direct_counts;
+  table.path_of_file = path_of_file;
   table.direct_facts = give_direct_facts;
   add_direct_reads(table);
 }
