@@ -47,9 +47,7 @@ TESTS_MAY_USE = {"cuda": {"decode", "ops"}}
 # only that folder and the headers that both sides share, and nothing else includes it. Tests steer
 # the stubs by one header.
 APART = {"cuda/kernels", "cuda/plugin", "cuda/stubs"}
-SHARED = re.compile(
-    r"feedrace/(cuda/plugin_abi\.h|cuda/fused_pass_\w+\.h|core/host_device\.h)$"
-)
+SHARED = re.compile(r"feedrace/(cuda/plugin_abi\.h|cuda/fused_pass_\w+\.h|core/host_device\.h)$")
 FOR_TESTS = {"feedrace/cuda/stubs/stub_control.h"}
 
 # The layer that implements each header of include/feedrace.

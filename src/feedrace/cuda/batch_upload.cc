@@ -46,7 +46,8 @@ BatchUpload::BatchUpload(std::shared_ptr<Device> device, std::size_t slot_bytes,
 BatchUpload::~BatchUpload() {
   try {
     finish();
-  } catch (...) {  // A lost device: nothing runs on it any more.
+  } catch (...) {  // NOLINT(bugprone-empty-catch)
+    // A lost device: nothing runs on it any more, and nobody is left to tell.
   }
 }
 
@@ -107,8 +108,8 @@ std::unique_ptr<Event> BatchUpload::spare_event() {
 std::unique_ptr<BatchUpload::Slot> BatchUpload::take_slot() {
   {
     const std::lock_guard lock(mutex_);
-    // All that are planned are made before one is used again: the longer a slot rests, the surer its
-    // last consumer is done with it.
+    // All that are planned are made before one is used again: the longer a slot rests, the surer
+    // its last consumer is done with it.
     if (!free_.empty() && made_ >= planned_) {
       std::unique_ptr<Slot> slot = std::move(free_.front());
       free_.pop_front();
