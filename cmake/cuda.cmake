@@ -117,6 +117,7 @@ target_link_libraries(
   feedrace_cuda_plugin
   PRIVATE fmt::fmt-header-only nlohmann_json::nlohmann_json feedrace_flags ${CMAKE_DL_LIBS}
 )
+feedrace_coverage(feedrace_cuda_plugin)
 install(TARGETS feedrace_cuda_plugin LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT cuda)
 
 if(NOT FEEDRACE_TESTS)
@@ -152,3 +153,15 @@ feedrace_cuda_stub(cuda libcuda.so.1 SOURCES ${cuda_folder}/stubs/fused_pass_hos
 feedrace_cuda_stub(nvml libnvidia-ml.so.1 LINKS feedrace_cuda_stub)
 feedrace_cuda_stub(nvjpeg libnvjpeg.so.13 LINKS feedrace_cuda_stub JPEG::JPEG)
 feedrace_cuda_stub(cufile libcufile.so.0 LINKS feedrace_cuda_stub)
+feedrace_cuda_stub(table libtable.so)
+# With the headers that kernels share with their host build.
+feedrace_coverage(feedrace_cuda_stub)
+
+# The tests start NVIDIA's own cuFile too, which says why it cannot without a GPU.
+find_path(
+  FEEDRACE_CUFILE_FOLDER
+  libcufile.so.0
+  HINTS ${FEEDRACE_INCLUDE_cufile_h}/..
+  PATH_SUFFIXES lib lib64
+  NO_DEFAULT_PATH
+)
