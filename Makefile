@@ -10,7 +10,10 @@ DATA ?=
 FUZZ_SECONDS ?= 600
 SOAK_RUNS ?= 20
 FILTER ?= .
-PRESETS := dev release asan tsan fuzz
+PRESETS := dev release asan tsan coverage fuzz
+# Whether the CUDA plug-in is built: ON, OFF, or AUTO, which takes a compiler that is there already. Who
+# only loads pictures need not download one; what is tested or packed has it (below).
+CUDA ?= AUTO
 
 # A compiler cache where there is one; paths are made relative so that another clone hits too.
 export CCACHE_BASEDIR := $(CURDIR)
@@ -23,9 +26,9 @@ PYTEST = .venv/bin/python -m pytest -c dev/pytest.toml --rootdir .
 
 # Each target is parallel inside; two at a time would only mix their output.
 .NOTPARALLEL:
-.PHONY: help setup setup-lint setup-frameworks setup-docs build test demo bench fuzz soak format lint tidy analyze layers clean
+.PHONY: help setup setup-lint setup-frameworks setup-docs setup-cuda build test demo bench fuzz soak format lint tidy analyze layers clean
 .PHONY: test-unit test-cli test-python test-wheel test-asan test-tsan consumer
-.PHONY: link-python stubs wheel docs
+.PHONY: link-python stubs wheel wheel-cuda cuda coverage-cuda docs
 .PHONY: $(PRESETS:%=configure-%) $(PRESETS:%=build-%)
 
 help:  ## Show this list
@@ -43,8 +46,16 @@ setup-frameworks:
 setup-docs:
 	@dev/setup docs
 
+setup-cuda:
+	@dev/setup cuda
+
+# Who asks for one of these asks for the plug-in.
+test test-unit test-cli test-python test-wheel test-asan test-tsan consumer soak tidy analyze cuda wheel-cuda \
+coverage-cuda configure-dev configure-asan configure-tsan configure-coverage: CUDA = ON
+
 $(PRESETS:%=configure-%): configure-%: setup
-	@cmake --preset $* >build/configure-$*.log 2>&1 || { cat build/configure-$*.log; exit 1; }
+	@$(if $(filter ON,$(CUDA)),dev/setup cuda)
+	@cmake --preset $* $(if $(filter fuzz,$*),,-DFEEDRACE_CUDA=$(CUDA)) >build/configure-$*.log 2>&1 || { cat build/configure-$*.log; exit 1; }
 
 $(PRESETS:%=build-%): build-%: configure-%
 	@$(if $(filter tsan,$*),$(NO_ASLR)) cmake --build --preset $* -j $(JOBS)
@@ -62,6 +73,13 @@ link-python:
 
 stubs: build  ## Write python/feedrace/_feedrace.pyi anew from the native module
 	@.venv/bin/python -m nanobind.stubgen -q --exclude-values -m feedrace._feedrace -o python/feedrace/_feedrace.pyi
+
+cuda: configure-release  ## Build the CUDA plug-in; downloads 110 MB of compiler and headers
+	@cmake --build --preset release -j $(JOBS) --target feedrace_cuda_plugin
+	@echo "built: build/release/libfeedrace_cuda.so"
+
+wheel-cuda: cuda  ## Build build/wheel-cuda/*.whl, the CUDA plug-in for the package feedrace
+	@.venv/bin/python dev/wheel/build_cuda.py build/release build/wheel-cuda
 
 wheel: setup  ## Build build/wheel/*.whl, which carries its libraries and their licences
 	@dev/wheel/build
@@ -81,16 +99,20 @@ test-cli: build-release  ## Tests of the command line and of the tools in dev/
 	@$(PYTEST) tests --ignore tests/python
 
 test-python: setup-frameworks setup-docs build-release link-python  ## Tests of the Python package
-	@$(PYTEST) tests/python --ignore tests/python/test_wheel.py
+	@$(PYTEST) tests/python --ignore-glob 'tests/python/test_wheel*.py'
 
-test-wheel: setup-frameworks wheel  ## Tests of the wheel, in an environment of its own
-	@$(PYTEST) tests/python/test_wheel.py
+test-wheel: setup-frameworks build-release wheel wheel-cuda  ## Tests of the wheels, in environments of their own
+	@$(PYTEST) tests/python/test_wheel.py tests/python/test_wheel_cuda.py
 
 test-asan: build-asan  ## The same unit tests under address and undefined-behaviour sanitizers
 	@$(CTEST) --test-dir build/asan
 
 test-tsan: build-tsan  ## The same unit tests under the thread sanitizer
 	@$(NO_ASLR) $(CTEST) --test-dir build/tsan -LE fuzz
+
+coverage-cuda: configure-coverage  ## Line coverage of the host code of src/feedrace/cuda, at least 90 %
+	@cmake --build --preset coverage -j $(JOBS) --target feedrace_cuda_test
+	@.venv/bin/python dev/coverage_cuda.py build/coverage $(JOBS)
 
 consumer: build-release  ## Build and run a program outside the tree against the installed library
 	@dev/check_consumer build/release
@@ -140,7 +162,7 @@ fuzz:  ## Fuzz every target for FUZZ_SECONDS=600 each
 	@dev/run_fuzzers build/fuzz $(FUZZ_SECONDS)
 
 soak: build-tsan  ## Repeat the threaded tests SOAK_RUNS=20 times under the thread sanitizer
-	@$(NO_ASLR) $(CTEST) --test-dir build/tsan -L '^(core|storage|pipeline)$$' --repeat until-fail:$(SOAK_RUNS)
+	@$(NO_ASLR) $(CTEST) --test-dir build/tsan -L '^(core|storage|cuda|pipeline)$$' --repeat until-fail:$(SOAK_RUNS)
 
 format: setup-lint  ## Format C++, Python and CMake
 	@dev/lint --fix

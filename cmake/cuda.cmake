@@ -7,17 +7,14 @@ set(
   FEEDRACE_CUDA_ARCHITECTURES
   "sm_80;sm_90;sm_100;sm_120"
   CACHE STRING
-  "Devices that the kernels are compiled for; newer ones get them as compute_80"
+  "Devices that the kernels are compiled for; all others get them as compute_80, by the driver"
 )
 if(NOT FEEDRACE_CUDA)
   return()
 endif()
 
 # The wheels of dev/requirements-cuda.txt, or a toolkit.
-file(
-  GLOB wheel_roots
-  ${PROJECT_SOURCE_DIR}/.venv/lib/python3.*/site-packages/nvidia/cu13
-)
+file(GLOB wheel_roots ${PROJECT_SOURCE_DIR}/.venv/lib/python3.*/site-packages/nvidia/cu13)
 set(roots ${FEEDRACE_CUDA_ROOT} ${wheel_roots} /usr/local/cuda)
 find_program(FEEDRACE_NVCC nvcc HINTS ${roots} PATH_SUFFIXES bin NO_DEFAULT_PATH)
 foreach(header cuda.h nvjpeg.h cufile.h nvml.h)
@@ -30,6 +27,15 @@ foreach(header cuda.h nvjpeg.h cufile.h nvml.h)
 endforeach()
 if(NOT FEEDRACE_NVCC)
   list(APPEND cuda_missing nvcc)
+endif()
+# An older toolkit lacks functions and devices that are named here; a newer one's plug-in asks for a
+# newer driver.
+if(FEEDRACE_INCLUDE_cuda_h)
+  file(STRINGS ${FEEDRACE_INCLUDE_cuda_h}/cuda.h cuda_version REGEX "^#define CUDA_VERSION ")
+  string(REGEX REPLACE "[^0-9]" "" cuda_version "${cuda_version}")
+  if(cuda_version LESS 13000)
+    list(APPEND cuda_missing "CUDA 13 (${FEEDRACE_INCLUDE_cuda_h}/cuda.h is of ${cuda_version})")
+  endif()
 endif()
 if(cuda_missing)
   list(JOIN cuda_missing " " cuda_missing)
@@ -55,8 +61,8 @@ file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/cuda)
 add_custom_command(
   OUTPUT ${fatbin}
   COMMAND
-    ${FEEDRACE_NVCC} -std=c++20 -O3 -fmad=false ${targets} -I${PROJECT_SOURCE_DIR}/src -fatbin -o
-    ${fatbin} -MD -MF ${fatbin}.d -MT ${fatbin} ${cuda_folder}/kernels/fused_pass.cu
+    ${FEEDRACE_NVCC} --threads 0 -std=c++20 -O3 -fmad=false ${targets} -I${PROJECT_SOURCE_DIR}/src
+    -fatbin -o ${fatbin} -MD -MF ${fatbin}.d -MT ${fatbin} ${cuda_folder}/kernels/fused_pass.cu
   DEPENDS ${cuda_folder}/kernels/fused_pass.cu
   DEPFILE ${fatbin}.d
   COMMENT "Compiling CUDA kernels"
@@ -96,11 +102,10 @@ set_target_properties(
     LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}
 )
 list(JOIN FEEDRACE_CUDA_ARCHITECTURES " " architectures)
+string(STRIP "${architectures} compute_80" architectures)
 target_compile_definitions(
   feedrace_cuda_plugin
-  PRIVATE
-    FEEDRACE_VERSION="${PROJECT_VERSION}"
-    FEEDRACE_CUDA_ARCHITECTURES="${architectures} compute_80"
+  PRIVATE FEEDRACE_VERSION="${PROJECT_VERSION}" FEEDRACE_CUDA_ARCHITECTURES="${architectures}"
 )
 target_include_directories(
   feedrace_cuda_plugin
@@ -112,6 +117,7 @@ target_link_libraries(
   feedrace_cuda_plugin
   PRIVATE fmt::fmt-header-only nlohmann_json::nlohmann_json feedrace_flags ${CMAKE_DL_LIBS}
 )
+feedrace_coverage(feedrace_cuda_plugin)
 install(TARGETS feedrace_cuda_plugin LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT cuda)
 
 if(NOT FEEDRACE_TESTS)
@@ -147,3 +153,15 @@ feedrace_cuda_stub(cuda libcuda.so.1 SOURCES ${cuda_folder}/stubs/fused_pass_hos
 feedrace_cuda_stub(nvml libnvidia-ml.so.1 LINKS feedrace_cuda_stub)
 feedrace_cuda_stub(nvjpeg libnvjpeg.so.13 LINKS feedrace_cuda_stub JPEG::JPEG)
 feedrace_cuda_stub(cufile libcufile.so.0 LINKS feedrace_cuda_stub)
+feedrace_cuda_stub(table libtable.so)
+# With the headers that kernels share with their host build.
+feedrace_coverage(feedrace_cuda_stub)
+
+# The tests start NVIDIA's own cuFile too, which says why it cannot without a GPU.
+find_path(
+  FEEDRACE_CUFILE_FOLDER
+  libcufile.so.0
+  HINTS ${FEEDRACE_INCLUDE_cufile_h}/..
+  PATH_SUFFIXES lib lib64
+  NO_DEFAULT_PATH
+)

@@ -31,6 +31,11 @@ if(TARGET feedrace_cli)
   install(TARGETS feedrace_cli RUNTIME)
 endif()
 
+# Not linked, but opened: it comes along where it is built.
+if(TARGET feedrace_cuda_plugin)
+  add_dependencies(program feedrace_cuda_plugin)
+endif()
+
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/feedrace)
 install(TARGETS feedrace EXPORT feedraceTargets)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/feedrace TYPE INCLUDE FILES_MATCHING PATTERN "*.h")

@@ -25,3 +25,15 @@ endif()
 if(FEEDRACE_FUZZ)
   target_compile_options(feedrace_flags INTERFACE -fsanitize=fuzzer-no-link)
 endif()
+
+# feedrace_coverage(TARGET...): where FEEDRACE_COVERAGE is on, counts the lines of these that run. Not
+# optimised, so that each line is one; by atomic additions, because threads run the same ones.
+function(feedrace_coverage)
+  if(NOT FEEDRACE_COVERAGE)
+    return()
+  endif()
+  foreach(target IN LISTS ARGN)
+    target_compile_options(${target} PRIVATE -O0 --coverage -fprofile-update=atomic)
+    target_link_options(${target} PUBLIC --coverage)
+  endforeach()
+endfunction()

@@ -43,6 +43,13 @@ MAY_USE = {
 # What tests of a layer compare with, besides `testing`.
 TESTS_MAY_USE = {"cuda": {"decode", "ops"}}
 
+# Parts of a layer that are compiled and linked apart from it: what stands in such a folder includes
+# only that folder and the headers that both sides share, and nothing else includes it. Tests steer
+# the stubs by one header.
+APART = {"cuda/kernels", "cuda/plugin", "cuda/stubs"}
+SHARED = re.compile(r"feedrace/(cuda/plugin_abi\.h|cuda/fused_pass_\w+\.h|core/host_device\.h)$")
+FOR_TESTS = {"feedrace/cuda/stubs/stub_control.h"}
+
 # The layer that implements each header of include/feedrace.
 PUBLIC = {
     "error.h": "core",
@@ -75,6 +82,26 @@ def included_layer(include):
     return (parts[1] if parts[1] in MAY_USE else None), False
 
 
+def part_of(name):
+    """The part of APART that the file `name`, below src/feedrace, is in; None if it is in none."""
+    folder = str(Path(name).parent)
+    return folder if folder in APART else None
+
+
+def part_violation(name, include, is_test):
+    """What is wrong with `include` in the file `name` because of parts; None if nothing is."""
+    mine = part_of(name)
+    its = part_of(include.removeprefix("feedrace/"))
+    is_shared = SHARED.match(include)
+    if its is not None and its != mine and not (is_test and include in FOR_TESTS):
+        return f"{name}: only {its} may include {include}"
+    if mine is not None and its != mine and not is_shared:
+        return f"{name}: {mine} must not include {include}, which is not linked into it"
+    if SHARED.match(f"feedrace/{name}") and not is_shared:
+        return f"{name}: what both sides share must not include {include}"
+    return None
+
+
 def violations_of(path, layer, name, is_public):
     """What is wrong with the includes of one file, as lines."""
     may_use = MAY_USE[layer] | {layer}
@@ -91,6 +118,8 @@ def violations_of(path, layer, name, is_public):
             yield f"{name}: only tests may include {include}"
         elif used not in may_use:
             yield f"{name}: {layer} must not include {used}"
+        elif not is_public and (violation := part_violation(name, include, is_test)):
+            yield violation
 
 
 def check(root):
@@ -102,7 +131,7 @@ def check(root):
         else:
             yield from violations_of(path, PUBLIC[path.name], name, is_public=True)
     source = root / "src" / "feedrace"
-    for path in sorted(p for p in source.rglob("*") if p.suffix in {".h", ".cc"}):
+    for path in sorted(p for p in source.rglob("*") if p.suffix in {".h", ".cc", ".cu"}):
         name = str(path.relative_to(source))
         layer = name.split("/")[0]
         if layer not in MAY_USE:

@@ -44,6 +44,12 @@ def test_this_repository_is_in_order():
         ("src/feedrace/formats/x_test.cc", "feedrace/formats/test_tar.h"),
         ("src/feedrace/tools/main.cc", "feedrace/loader.h"),
         ("include/feedrace/pipeline.h", "feedrace/op.h"),
+        ("src/feedrace/cuda/plugin/x.cc", "feedrace/cuda/plugin/handles.h"),
+        ("src/feedrace/cuda/stubs/x.cc", "feedrace/cuda/plugin_abi.h"),
+        ("src/feedrace/cuda/kernels/x.cu", "feedrace/cuda/fused_pass_block.h"),
+        ("src/feedrace/cuda/fused_pass_x.h", "feedrace/core/host_device.h"),
+        ("src/feedrace/cuda/x_test.cc", "feedrace/cuda/stubs/stub_control.h"),
+        ("src/feedrace/cuda/x.cc", "feedrace/cuda/fused_pass_batch.h"),
     ],
 )
 def test_an_allowed_include_passes(tree, name, include):
@@ -57,6 +63,38 @@ def test_an_allowed_include_passes(tree, name, include):
             "src/feedrace/storage/x.h",
             "feedrace/pipeline/stage.h",
             "storage/x.h: storage must not include pipeline",
+        ),
+        (
+            "src/feedrace/cuda/plugin/x.cc",
+            "feedrace/core/text.h",
+            "cuda/plugin/x.cc: cuda/plugin must not include feedrace/core/text.h, which is not "
+            "linked into it",
+        ),
+        (
+            "src/feedrace/cuda/stubs/x.cc",
+            "feedrace/cuda/plugin_loader.h",
+            "cuda/stubs/x.cc: cuda/stubs must not include feedrace/cuda/plugin_loader.h, which is "
+            "not linked into it",
+        ),
+        (
+            "src/feedrace/cuda/kernels/x.cu",
+            "feedrace/cuda/plugin/handles.h",
+            "cuda/kernels/x.cu: only cuda/plugin may include feedrace/cuda/plugin/handles.h",
+        ),
+        (
+            "src/feedrace/cuda/x.cc",
+            "feedrace/cuda/stubs/stub_control.h",
+            "cuda/x.cc: only cuda/stubs may include feedrace/cuda/stubs/stub_control.h",
+        ),
+        (
+            "src/feedrace/cuda/x_test.cc",
+            "feedrace/cuda/plugin/handles.h",
+            "cuda/x_test.cc: only cuda/plugin may include feedrace/cuda/plugin/handles.h",
+        ),
+        (
+            "src/feedrace/cuda/fused_pass_x.h",
+            "feedrace/core/text.h",
+            "cuda/fused_pass_x.h: what both sides share must not include feedrace/core/text.h",
         ),
         (
             "src/feedrace/decode/x.cc",

@@ -40,7 +40,8 @@ feedrace_cuda_decoder::feedrace_cuda_decoder(feedrace_cuda_device& opened,
       library(opened.runtime.folders),
       memory(opened),
       base{opened, library, memory} {
-  using namespace feedrace::cuda_plugin;
+  using feedrace::cuda_plugin::Refusal;
+  using feedrace::cuda_plugin::SoftwareDecoder;
   if (!library.missing.empty()) {
     throw Refusal(FEEDRACE_CUDA_UNSUPPORTED,
                   fmt::format("{}; {}, or decode on the CPU", library.missing, library.remedy));
@@ -51,7 +52,8 @@ feedrace_cuda_decoder::feedrace_cuda_decoder(feedrace_cuda_device& opened,
 }
 
 void feedrace_cuda_decoder::open_batches() {
-  using namespace feedrace::cuda_plugin;
+  using feedrace::cuda_plugin::BatchDecoder;
+  using feedrace::cuda_plugin::JpegHandle;
   const bool is_device = options.bitstream_on_device != 0;
   std::string why;  // That it is absent, `info` says; here the software does its work.
   if (options.hardware_share > 0) {

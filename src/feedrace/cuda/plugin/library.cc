@@ -22,7 +22,9 @@ Library::Library(std::string_view soname, const std::vector<std::string>& folder
   }
   if (handle_ == nullptr) return;
   link_map* map = nullptr;
-  if (dlinfo(handle_, RTLD_DI_LINKMAP, &map) == 0 && map != nullptr) path_ = map->l_name;
+  if (dlinfo(handle_, RTLD_DI_LINKMAP, static_cast<void*>(&map)) == 0 && map != nullptr) {
+    path_ = map->l_name;
+  }
 }
 
 void* Library::symbol(const char* name) const noexcept {

@@ -99,15 +99,16 @@ void pass(const unsigned grid[3], const unsigned*, void** arguments) {
   });
 }
 
-}  // namespace
-}  // namespace feedrace::cuda
-
-void add_host_kernels();
-
-void add_host_kernels() {
-  using namespace feedrace::cuda;
+void add_all() {
   feedrace_stub_add_kernel(kFusedWeightsKernel, weigh, sizeof(FusedBatch));
   feedrace_stub_add_kernel(kFusedPassKernels[0], pass<std::uint8_t>, sizeof(FusedBatch));
   feedrace_stub_add_kernel(kFusedPassKernels[1], pass<std::uint16_t>, sizeof(FusedBatch));
   feedrace_stub_add_kernel(kFusedPassKernels[2], pass<float>, sizeof(FusedBatch));
 }
+
+}  // namespace
+}  // namespace feedrace::cuda
+
+void add_host_kernels();
+
+void add_host_kernels() { feedrace::cuda::add_all(); }
