@@ -347,6 +347,10 @@ std::string Plan::to_text() const {
   if (device != "cpu" || !device_reason.empty()) {
     line("device", device_reason.empty() ? device : device + ": " + device_reason);
   }
+  if (device != "cpu" && !decode_device.empty()) {
+    line("decoding", decode_device_reason.empty() ? decode_device
+                                                  : decode_device + ": " + decode_device_reason);
+  }
   line("threads",
        fmt::format("{} I/O (queue depth {}), {} decode of {} usable cores, {} batches ahead",
                    reader_threads, queue_depth, decode_threads, usable_cores, prefetch_factor));
@@ -389,6 +393,8 @@ std::string Plan::to_json() const {
       {"backend_reason", backend_reason},
       {"device", device},
       {"device_reason", device_reason},
+      {"decode_device", decode_device},
+      {"decode_device_reason", decode_device_reason},
       {"shared_cache", shared_cache},
       {"reader_threads", reader_threads},
       {"usable_cores", usable_cores},
