@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A machine with GPUs, for a program that a test runs: the plug-in of the build, and stub libraries in
-the place of NVIDIA's that work in the host's memory. Both lie where `make test` builds them."""
+"""A machine with GPUs, for a program that a test runs: the plug-in of the build, and stub libraries
+in the place of NVIDIA's that work in the host's memory. Both lie where `make test` builds them."""
 
 import os
 
