@@ -223,7 +223,8 @@ nlohmann::ordered_json line_json(const IoLine& line) {
   if (line.path.device_read) {
     json["device"] = line.path.target.name;
     json["device_copies_per_byte"] = figures.device_copies_per_byte;
-    json["way"] = line.way.empty() ? nlohmann::ordered_json() : line.way;
+    json["way"] = nullptr;
+    if (!line.way.empty()) json["way"] = line.way;
   }
   json["pages_left"] = nullptr;
   if (figures.pages_left) json["pages_left"] = static_cast<std::uint64_t>(*figures.pages_left);
