@@ -133,9 +133,9 @@ INSTANTIATE_TEST_SUITE_P(All, EveryWay,
                          ::testing::Values(Way{DeviceRead::kPageable, 2, 1},
                                            Way{DeviceRead::kPinned, 1, 1},
                                            Way{DeviceRead::kCuFile, 0, 0}),
-                         [](const auto& info) {
-                           return info.param.how == DeviceRead::kPageable ? "Pageable"
-                                  : info.param.how == DeviceRead::kPinned ? "Pinned"
+                         [](const auto& test) {
+                           return test.param.how == DeviceRead::kPageable ? "Pageable"
+                                  : test.param.how == DeviceRead::kPinned ? "Pinned"
                                                                           : "CuFile";
                          });
 
