@@ -34,7 +34,7 @@ MAY_USE = {
     "ranks": {"core"},
     "cuda": {"core", "host", "storage"},
     "pipeline": UNDER_PIPELINE,
-    "diagnose": {"core", "host", "storage"},
+    "diagnose": {"core", "host", "storage", "cuda"},
     "tools": UNDER_PIPELINE | {"pipeline", "diagnose"},
     "python": UNDER_PIPELINE | {"pipeline"},
     "testing": {"core", "host", "storage"},

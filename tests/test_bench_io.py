@@ -27,9 +27,16 @@ ROWS = [
     "uring+sqpoll",
     "uring+iopoll",
     "uring buffered",
+    "gpu pageable",
+    "gpu buffered",
+    "gpu direct",
+    "gpu uring",
     "cufile",
 ]
-CACHED = {"read+copy": 2, "mmap": 1, "buffered": 1, "uncached": 1, "uring buffered": 1}
+CACHED = {
+    "read+copy": 2, "mmap": 1, "buffered": 1, "uncached": 1, "uring buffered": 1,
+    "gpu pageable": 2, "gpu buffered": 1,
+}  # fmt: skip
 QUICK = ("--seconds", "0.05")
 
 
@@ -107,7 +114,7 @@ def test_a_person_gets_a_table_that_fits(data):
     assert "256 KiB" in lines[1]
     assert lines[2].split()[:3] == ["path", "state", "GB/s"]
     table = [line for line in lines[3:] if not line.startswith(("note ", "pages left"))]
-    assert len(table) == 18
+    assert len(table) == len(ROWS) + len(CACHED)
     assert max(map(len, table)) <= 120
     for line in table:
         assert line.startswith(tuple(ROWS))
@@ -150,7 +157,7 @@ def test_tmpfs_has_no_cold_rows(memory_folder):
     path = memory_folder / "data.bin"
     path.write_bytes(os.urandom(1 << 20))
     for row in bench(path, "--json").json():
-        if row["state"] == "cold" and row["path"] != "cufile":
+        if row["state"] == "cold" and not row["path"].startswith(("gpu", "cufile")):
             assert "tmpfs" in row["reason"]
         elif row["path"] in ("read+copy", "mmap", "buffered"):
             check_figures(row)

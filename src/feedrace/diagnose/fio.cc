@@ -77,7 +77,7 @@ Result<Fio> Fio::find() {
 
 Result<std::vector<std::string>> Fio::arguments(const IoPath& path, const IoJob& job,
                                                 bool is_cold) const {
-  if (path.plain || !path.missing.empty()) return unsupported("fio has no such path");
+  if (path.plain || path.device_read) return unsupported("fio has no such path");
   if (path.has_threads() && path.takes != Path::kDirect) {
     return unsupported("fio's blocking reads are compared where they are direct");
   }

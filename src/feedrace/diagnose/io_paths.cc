@@ -79,6 +79,8 @@ std::vector<IoPath> ring_paths() {
 Result<std::unique_ptr<ReadPath>> make_reads(const IoPath& path, const IoJob& job,
                                              const std::shared_ptr<storage::FallbackLog>& log) {
   if (path.plain) return make_plain_reads(*path.plain, job);
+  if (path.device_read == DeviceRead::kPageable) return make_pageable_reads(path.target, job);
+  if (path.device_read == DeviceRead::kCuFile) return make_cufile_reads(path.target, job);
   storage::BackendOptions options = path.options;
   options.queue_depth = job.queue_depth;
   options.thread_count = job.thread_count;
@@ -86,13 +88,27 @@ Result<std::unique_ptr<ReadPath>> make_reads(const IoPath& path, const IoJob& jo
   options.log = log;
   auto backend = storage::create_backend(path.engine, options);
   if (!backend) return backend.error();
+  if (path.device_read) return make_pinned_reads(*std::move(backend), path.target, job);
   return make_backend_reads(*std::move(backend), job, path.registers_memory);
+}
+
+/// The way that cuFile took, by its counts.
+std::string way_of(const ReadCounts& counts) {
+  const std::uint64_t direct = counts.bytes_by_path[static_cast<std::size_t>(Path::kGds)];
+  const std::uint64_t compatible = counts.bytes_by_path[static_cast<std::size_t>(Path::kGdsCompat)];
+  if (direct == counts.bytes) return "direct";
+  if (compatible == counts.bytes) return "compat";
+  return direct + compatible == counts.bytes ? "mixed" : "unknown";
+}
+
+bool has_backend(const IoPath& path) {
+  return !path.plain && (!path.device_read || path.device_read == DeviceRead::kPinned);
 }
 
 /// Why the run was not this path's; empty when it was.
 std::string detour_of(const IoPath& path, const ReadCounts& counts,
                       const storage::FallbackLog& log) {
-  if (path.plain) return {};
+  if (!has_backend(path)) return {};
   if (const auto fallbacks = log.counts(); !fallbacks.empty()) return fallbacks.front().sentence;
   for (std::size_t i = 0; i < kPathCount; ++i) {
     const auto way = static_cast<Path>(i);
@@ -115,6 +131,24 @@ Result<void> check(const IoPath& path, const IoJob& job) {
   return (*reads)->check(order, std::min(kCheckedBlocks, order.block_count()));
 }
 
+std::vector<IoPath> device_paths(const DeviceTarget& target) {
+  std::vector<IoPath> paths;
+  const auto add = [&](const char* name, DeviceRead how, Access access, Path takes) {
+    IoPath path = thread_path(name, access, takes);
+    path.device_read = how;
+    path.target = target;
+    if (!target.device) path.missing = target.missing;
+    paths.push_back(std::move(path));
+  };
+  add("gpu pageable", DeviceRead::kPageable, Access::kPageCache, Path::kPageCache);
+  add("gpu buffered", DeviceRead::kPinned, Access::kPageCache, Path::kPageCache);
+  add("gpu direct", DeviceRead::kPinned, Access::kDirect, Path::kDirect);
+  add("gpu uring", DeviceRead::kPinned, Access::kDirect, Path::kDirect);
+  paths.back().engine = Engine::kUring;
+  add("cufile", DeviceRead::kCuFile, Access::kDirect, Path::kGds);
+  return paths;
+}
+
 IoRow refused(const Failure& failure) {
   IoRow row;
   row.reason = failure.message;
@@ -124,7 +158,7 @@ IoRow refused(const Failure& failure) {
 
 }  // namespace
 
-std::vector<IoPath> io_paths() {
+std::vector<IoPath> io_paths(const DeviceTarget& target) {
   std::vector<IoPath> paths = {
       plain_path("read+copy", PlainRead::kReadAndCopy),
       plain_path("mmap", PlainRead::kMapped),
@@ -133,11 +167,7 @@ std::vector<IoPath> io_paths() {
       thread_path("direct", Access::kDirect, Path::kDirect),
   };
   for (IoPath& path : ring_paths()) paths.push_back(std::move(path));
-  IoPath cufile;
-  cufile.name = "cufile";
-  cufile.missing = "this build has no GPU support";
-  cufile.takes = Path::kDirect;
-  paths.push_back(cufile);
+  for (IoPath& path : device_paths(target)) paths.push_back(std::move(path));
   return paths;
 }
 
@@ -159,8 +189,12 @@ IoRow measure_row(const IoPath& path, const IoJob& job, bool is_cold, bool check
   if (is_cold && path.uses_page_cache()) limits.block_count = order.block_count();
   auto run = run_timed([&] { return (*reads)->read(order, limits); });
   if (!run) return refused(run.error());
+  if (checks) {
+    if (const auto right = (*reads)->check_what_is_left(); !right) return refused(right.error());
+  }
   IoRow row;
   row.run = *std::move(run);
+  if (path.device_read == DeviceRead::kCuFile) row.way = way_of(row.run.counts);
   row.reason = detour_of(path, row.run.counts, *log);
   if (const auto pages = cached_pages(job)) {
     row.pages_left = *pages;
@@ -188,6 +222,8 @@ IoFigures figures_of(const IoRow& row) {
   figures.system_calls_per_gb = per_gb(counts.system_calls);
   figures.copies_per_byte =
       static_cast<double>(counts.copied_bytes) / static_cast<double>(counts.bytes);
+  figures.device_copies_per_byte =
+      static_cast<double>(counts.device_copied_bytes) / static_cast<double>(counts.bytes);
   if (row.pages_left) figures.pages_left = static_cast<double>(*row.pages_left);
   return figures;
 }
@@ -212,10 +248,10 @@ IoFigures median_of(const std::vector<IoFigures>& rounds) {
     return quantile_of(values_of(rounds, figure), 0.5);
   };
   IoFigures figures = rounds.front();  // Whether the pages are known does not change.
-  for (const auto figure :
-       {&IoFigures::gb_per_second, &IoFigures::reads_per_second, &IoFigures::p50_us,
-        &IoFigures::p99_us, &IoFigures::cpu_seconds_per_gb, &IoFigures::context_switches_per_gb,
-        &IoFigures::system_calls_per_gb, &IoFigures::copies_per_byte}) {
+  for (const auto figure : {&IoFigures::gb_per_second, &IoFigures::reads_per_second,
+                            &IoFigures::p50_us, &IoFigures::p99_us, &IoFigures::cpu_seconds_per_gb,
+                            &IoFigures::context_switches_per_gb, &IoFigures::system_calls_per_gb,
+                            &IoFigures::copies_per_byte, &IoFigures::device_copies_per_byte}) {
     figures.*figure = median(figure);
   }
   for (const IoFigures& round : rounds) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "feedrace/diagnose/device_reads.h"
 #include "feedrace/diagnose/io_job.h"
 #include "feedrace/diagnose/io_run.h"
 #include "feedrace/diagnose/plain_reads.h"
@@ -18,26 +19,29 @@ namespace feedrace::diagnose {
 /// A way from the store to the destination: a line of the table.
 struct IoPath {
   std::string name;
-  std::string missing;             ///< Why this build does not have it; empty when it has.
-  std::optional<PlainRead> plain;  ///< Without a back end.
+  std::string missing;                    ///< Why this build does not have it; empty when it has.
+  std::optional<PlainRead> plain;         ///< Without a back end.
+  std::optional<DeviceRead> device_read;  ///< Into the memory of `target`.
+  DeviceTarget target;
   storage::Engine engine = storage::Engine::kThreads;
   storage::BackendOptions options;  ///< Queue depth and threads come from the job.
   bool registers_memory = false;
   Path takes = Path::kPageCache;  ///< Bytes that went another way are not this path's.
 
   /// Whether it matters what lies in the page cache.
-  bool uses_page_cache() const noexcept { return takes != Path::kDirect; }
+  bool uses_page_cache() const noexcept { return takes != Path::kDirect && takes != Path::kGds; }
   bool has_threads() const noexcept { return engine == storage::Engine::kThreads; }
 };
 
-/// All, in the order of the table: the most copies and calls first.
-std::vector<IoPath> io_paths();
+/// All, in the order of the table: the most copies and calls first, those into a GPU last.
+std::vector<IoPath> io_paths(const DeviceTarget& target = {});
 
 /// A path measured once, or why it was not.
 struct IoRow {
   std::string reason;                        ///< Empty: measured.
   ErrorCode code = ErrorCode::kUnsupported;  ///< Of `reason`. Others than kUnsupported are errors.
   IoRun run;
+  std::string way;  ///< That cuFile took: "direct", "compat", "mixed", or "unknown"; else empty.
   std::optional<std::uint64_t> pages_left;  ///< Of the files, in the page cache.
   std::string pages_reason;                 ///< Why they are not known.
 };
@@ -59,6 +63,7 @@ struct IoFigures {
   double context_switches_per_gb = 0;
   double system_calls_per_gb = 0;
   double copies_per_byte = 0;
+  double device_copies_per_byte = 0;  ///< By the GPU, out of the host's memory.
   std::optional<double> pages_left;
 };
 /// Of a row that was measured.

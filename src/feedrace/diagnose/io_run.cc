@@ -42,6 +42,7 @@ void ReadCounts::add(const ReadCounts& other) noexcept {
   reads += other.reads;
   bytes += other.bytes;
   copied_bytes += other.copied_bytes;
+  device_copied_bytes += other.device_copied_bytes;
   system_calls += other.system_calls;
   for (std::size_t i = 0; i < kPathCount; ++i) bytes_by_path[i] += other.bytes_by_path[i];
   latency.merge(other.latency);

@@ -20,6 +20,7 @@ struct ReadCounts {
   std::uint64_t reads = 0;
   std::uint64_t bytes = 0;
   std::uint64_t copied_bytes = 0;  ///< Counted where they are copied, in the kernel and here.
+  std::uint64_t device_copied_bytes = 0;  ///< By a GPU's copy engine, out of the host's memory.
   std::uint64_t system_calls = 0;
   std::array<std::uint64_t, kPathCount> bytes_by_path{};  ///< Of those that say it.
   LatencyHistogram latency;
@@ -54,6 +55,9 @@ class ReadPath {
 
   /// Reads as fast as it goes. Failures: kUnsupported, kIo.
   virtual Result<ReadCounts> read(const BlockOrder& order, const RunLimits& limits) = 0;
+
+  /// Compares what `read` has left in a GPU's memory with what pread gives. Failures: as `check`.
+  virtual Result<void> check_what_is_left() { return {}; }
 };
 
 /// Runs `read` and takes the time and the CPU.

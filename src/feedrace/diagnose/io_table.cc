@@ -19,7 +19,7 @@ constexpr std::size_t kColumns = 120;
 class Reasons {
  public:
   std::string line(const IoLine& line, const std::string& reason) {
-    std::string text = fmt::format("{:<14} {:<5} n/a: ", line.path.name, line.state());
+    std::string text = fmt::format("{:<14} {:<5} n/a: ", line.name(), line.state());
     const std::string shown = printable(reason);
     text += text.size() + shown.size() <= kColumns ? shown
                                                    : fmt::format("see note {}", number_of(shown));
@@ -67,11 +67,29 @@ std::string figures_line(const IoLine& line, bool has_range) {
   return fmt::format(
       "{:<14} {:<5} {:>6}{} {:>7.0f} {:>7.0f} {:>7.0f} {:>8.0f} {:>8.4f} {:>9.0f} {:>8.0f} "
       "{:>6.2f} {:>10}\n",
-      line.path.name, line.state(), rate_text(figures.gb_per_second),
+      line.name(), line.state(), rate_text(figures.gb_per_second),
       has_range ? range_of(line.rounds) : std::string(), figures.reads_per_second, figures.p50_us,
       figures.p99_us, figures.max_us, figures.cpu_seconds_per_gb, figures.context_switches_per_gb,
       figures.system_calls_per_gb, figures.copies_per_byte,
       figures.pages_left ? fmt::format("{:.0f}", *figures.pages_left) : "n/a");
+}
+
+/// What "copies" leaves out.
+std::string device_note(const std::vector<IoLine>& lines) {
+  std::string copied;
+  std::string direct;
+  std::string device;
+  for (const IoLine& line : lines) {
+    if (!line.path.device_read || !line.reason.empty() || !line.is_cold) continue;
+    const bool is_copied = median_of(line.rounds).device_copies_per_byte > 0;
+    std::string& names = is_copied ? copied : direct;
+    names += (names.empty() ? "" : ", ") + line.name();
+    device = line.path.target.name;
+  }
+  std::string text;
+  if (!copied.empty()) text += fmt::format("{} copies each byte once more: {}\n", device, copied);
+  if (!direct.empty()) text += fmt::format("{} copies no byte: {}\n", device, direct);
+  return text;
 }
 
 }  // namespace
@@ -102,7 +120,7 @@ std::string io_table(const std::vector<IoLine>& lines) {
     text += line.reason.empty() ? figures_line(line, has_range) : reasons.line(line, line.reason);
     if (line.reason.empty() && !line.pages_reason.empty()) pages_reason = line.pages_reason;
   }
-  text += reasons.notes();
+  text += reasons.notes() + device_note(lines);
   if (!pages_reason.empty()) text += fmt::format("pages left: {}\n", printable(pages_reason));
   return text;
 }
@@ -119,7 +137,7 @@ std::string fio_table(const std::vector<IoLine>& lines, const std::string& fio) 
       text += reasons.line(line, line.fio->reason);
       continue;
     }
-    text += fmt::format("{:<14} {:<5} {:<22} {:<22} {:>5}\n", line.path.name, line.state(),
+    text += fmt::format("{:<14} {:<5} {:<22} {:<22} {:>5}\n", line.name(), line.state(),
                         middle_half(line.fio->ratios), middle_half(line.fio->cpu_ratios),
                         line.fio->ratios.size());
   }

@@ -25,9 +25,12 @@ struct IoLine {
   std::string reason;                        ///< Empty: measured, in at least one round.
   ErrorCode code = ErrorCode::kUnsupported;  ///< As `IoRow::code`.
   std::string pages_reason;
+  std::string way;  ///< As `IoRow::way`, of the last round.
   std::vector<IoFigures> rounds;
   std::optional<IoComparison> fio;
 
+  /// "cufile compat": of a path that does not say it itself, with the way that it took.
+  std::string name() const { return way.empty() ? path.name : path.name + " " + way; }
   const char* state() const noexcept { return is_cold ? "cold" : "warm"; }
 };
 

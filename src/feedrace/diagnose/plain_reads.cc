@@ -8,15 +8,13 @@
 
 #include <algorithm>
 #include <cstring>
-#include <optional>
 #include <span>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "feedrace/core/buffer_pool.h"
+#include "feedrace/diagnose/read_threads.h"
 #include "feedrace/host/file_descriptor.h"
-#include "feedrace/storage/clock.h"
 #include "feedrace/storage/failures.h"
 
 namespace feedrace::diagnose {
@@ -137,56 +135,20 @@ class PlainReads final : public ReadPath {
   }
 
   Result<ReadCounts> read(const BlockOrder& order, const RunLimits& limits) override {
-    std::vector<Share> shares(thread_count_);
-    {
-      std::vector<std::jthread> threads;  // Joined at the end of the block.
-      threads.reserve(thread_count_);
-      for (std::size_t i = 0; i < thread_count_; ++i) {
-        threads.emplace_back([&, i] { read_share(i, order, limits, shares[i]); });
-      }
-    }
-    ReadCounts counts;
-    for (const Share& share : shares) {
-      if (share.failure) return *share.failure;
-      counts.add(share.counts);
-    }
-    return counts;
+    const std::size_t slots = job_.queue_depth / thread_count_;  // Of each thread.
+    std::vector<std::size_t> next(thread_count_);
+    const auto read_block = [&](std::size_t thread, const Block& block, ReadCounts& counts) {
+      const std::size_t slot = thread * slots + next[thread]++ % slots;
+      return readers_[thread]->read(
+          block, memory_.bytes().subspan(slot * job_.block_bytes, job_.block_bytes), counts);
+    };
+    return read_on_threads(thread_count_, job_.block_bytes, order, limits, read_block);
   }
 
  private:
-  struct Share {
-    ReadCounts counts;
-    std::optional<Failure> failure;
-  };
-
   std::unique_ptr<PlainReader> make_reader() const {
     if (how_ == PlainRead::kMapped) return std::make_unique<MappedReader>(mappings_);
     return std::make_unique<CopyingReader>(job_, fds_);
-  }
-
-  /// Positions `thread`, `thread` + `thread_count_` and so on.
-  void read_share(std::size_t thread, const BlockOrder& order, const RunLimits& limits,
-                  Share& share) noexcept {
-    const std::size_t slots = job_.queue_depth / thread_count_;
-    const std::uint64_t start_ns = storage::now_ns();
-    const auto end_ns = start_ns + static_cast<std::uint64_t>(limits.seconds * 1e9);
-    std::uint64_t now_ns = start_ns;
-    std::size_t slot = 0;
-    for (std::uint64_t i = thread; i < limits.block_count && now_ns < end_ns; i += thread_count_) {
-      const std::size_t offset = (thread * slots + slot) * job_.block_bytes;
-      const auto done = readers_[thread]->read(
-          order.at(i), memory_.bytes().subspan(offset, job_.block_bytes), share.counts);
-      if (!done) {
-        share.failure = done.error();
-        return;
-      }
-      const std::uint64_t done_ns = storage::now_ns();
-      share.counts.latency.record(done_ns - now_ns);
-      ++share.counts.reads;
-      share.counts.bytes += job_.block_bytes;
-      now_ns = done_ns;
-      slot = slot + 1 < slots ? slot + 1 : 0;
-    }
   }
 
   const PlainRead how_;

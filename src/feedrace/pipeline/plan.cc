@@ -364,6 +364,10 @@ std::string Plan::to_text() const {
                          ? "on " + decode_device
                          : fmt::format("on {}: {}", decode_device, decode_device_reason));
   }
+  if (device != "cpu" && !decode_device.empty()) {
+    line("decoding", decode_device_reason.empty() ? decode_device
+                                                  : decode_device + ": " + decode_device_reason);
+  }
   line("threads",
        fmt::format("{} I/O (queue depth {}), {} decode of {} usable cores, {} batches ahead",
                    reader_threads, queue_depth, decode_threads, usable_cores, prefetch_factor));

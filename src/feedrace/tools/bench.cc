@@ -91,8 +91,11 @@ struct Measured {
   std::uint64_t images = 0;
   std::uint64_t read_bytes = 0;  ///< In that time.
   std::uint64_t epochs = 0;
+  double device_wait_seconds = 0;   ///< In that time, for batches to be on the GPU.
   std::size_t anonymous_bytes = 0;  ///< The most that was seen.
   OutputCheck check;
+
+  double device_wait_share() const { return seconds > 0 ? device_wait_seconds / seconds : 0; }
 };
 
 std::uint64_t total_bytes(const Stats& stats) {
@@ -113,6 +116,15 @@ void look_at(const Batch& batch, OutputCheck& check) {
   copy.images.device = -1;
   if (!bytes.empty()) batch.on_device->read(batch.images, bytes.data());
   check.look_at(copy);
+}
+
+/// What a consumer that needs the batch at once does; nothing where it is on the host.
+void wait_for_device(const Batch& batch, Measured& measured) {
+  if (!batch.on_device) return;
+  batch.on_device->hand_over(0);
+  const Clock::time_point start = Clock::now();
+  batch.on_device->wait();
+  measured.device_wait_seconds += std::chrono::duration<double>(Clock::now() - start).count();
 }
 
 /// Loads until time or epochs are over. The first batch is not part of the rate.
@@ -139,7 +151,7 @@ Measured measure(Loader& loader, const Options& options) {
       continue;
     }
     measured.images += batch->size();
-    if (batch->on_device) batch->on_device->hand_over(0);
+    wait_for_device(*batch, measured);
     last = *batch;
     measured.seconds = std::chrono::duration<double>(Clock::now() - start).count();
     progress.update(measured.images, options.epochs > 0 ? 0 : measured.seconds / options.seconds);
@@ -186,6 +198,22 @@ nlohmann::ordered_json cache_json(const Stats& stats) {
           {"limit_bytes", cache.limit_bytes}};
 }
 
+/// Null where batches stay in the host's memory.
+nlohmann::ordered_json device_json(const Loader& loader, const Measured& measured) {
+  const Stats stats = loader.stats();
+  if (!stats.device) return nullptr;
+  const DeviceStats& device = *stats.device;
+  return {{"device", loader.plan().device},
+          {"decode_device", loader.plan().decode_device},
+          {"copied_bytes", device.copied_bytes},
+          {"slots", device.slots},
+          {"hardware_decoded", device.hardware_decoded},
+          {"software_decoded", device.software_decoded},
+          {"host_decoded", device.host_decoded},
+          {"wait_seconds", measured.device_wait_seconds},
+          {"wait_share", measured.device_wait_share()}};
+}
+
 nlohmann::ordered_json report(const Loader& loader, const Measured& measured,
                               const Options& options) {
   const Stats stats = loader.stats();
@@ -222,6 +250,7 @@ nlohmann::ordered_json report(const Loader& loader, const Measured& measured,
       {"output", {{"mean", measured.check.mean()}, {"std", measured.check.deviation()}}},
       {"reads", stats.reads},
       {"shared_cache", cache_json(stats)},
+      {"device", device_json(loader, measured)},
       {"fallbacks", fallbacks_json(stats)},
       {"flagged_samples", stats.flagged_samples},
       {"complaints", stats.complaints},
@@ -239,6 +268,20 @@ nlohmann::ordered_json report(const Loader& loader, const Measured& measured,
         {"file_system", machine.file_system},
         {"version", FEEDRACE_VERSION}}},
   };
+}
+
+void print_device(const Loader& loader, const Measured& measured) {
+  const Stats stats = loader.stats();
+  if (!stats.device) return;
+  const DeviceStats& device = *stats.device;
+  fmt::print(
+      "device    {}: {} copied there, memory for {} batches; waited {:.2f} s ({:.1f} %) for "
+      "batches to be there\n",
+      printable(loader.plan().device), human_bytes(device.copied_bytes), device.slots,
+      measured.device_wait_seconds, 100 * measured.device_wait_share());
+  fmt::print("decoded   {} pictures by the GPU's JPEG engine, {} on its cores, {} on the CPU\n",
+             with_commas(device.hardware_decoded), with_commas(device.software_decoded),
+             with_commas(device.host_decoded));
 }
 
 void print_text(const Loader& loader, const Measured& measured) {
@@ -273,6 +316,7 @@ void print_text(const Loader& loader, const Measured& measured) {
         human_bytes(stats.shared_cache->filled_bytes),
         human_bytes(stats.shared_cache->limit_bytes));
   }
+  print_device(loader, measured);
   fmt::print("memory    {} anonymous, {} planned; peak resident {}\n",
              human_bytes(measured.anonymous_bytes), human_bytes(loader.plan().memory_bytes),
              human_bytes(peak_resident_bytes()));

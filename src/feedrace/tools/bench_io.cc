@@ -20,6 +20,7 @@
 #include "feedrace/diagnose/io_table.h"
 #include "feedrace/host/file_system.h"
 #include "feedrace/tools/command.h"
+#include "feedrace/tools/device_target.h"
 #include "feedrace/tools/interrupt.h"
 #include "feedrace/tools/json_text.h"
 #include "feedrace/tools/machine.h"
@@ -28,6 +29,7 @@
 namespace feedrace::tools {
 namespace {
 
+using diagnose::DeviceRead;
 using diagnose::Fio;
 using diagnose::IoComparison;
 using diagnose::IoFigures;
@@ -43,6 +45,9 @@ struct Options {
   std::optional<std::size_t> thread_count;
   std::uint64_t limit_bytes = std::uint64_t{4} << 30;
   std::vector<std::string> rows;
+  std::string device = "auto";
+  std::vector<std::string> cuda_plugin;
+  std::vector<std::string> cuda_libraries;
   std::size_t round_count = 1;
   std::size_t pair_count = 5;
   bool is_sequential = false;
@@ -64,8 +69,20 @@ CLI::Validator block_size() {
   return {check, ""};
 }
 
-std::vector<IoPath> wanted_paths(const std::vector<std::string>& names) {
-  std::vector<IoPath> paths = diagnose::io_paths();
+/// Without a GPU its rows are listed all the same, with the reason; who wants none has none.
+std::vector<IoPath> paths_of(const Options& options) {
+  const bool has_target = options.device != "cpu";
+  std::vector<IoPath> paths =
+      has_target ? diagnose::io_paths(
+                       open_target(options.device, options.cuda_plugin, options.cuda_libraries))
+                 : diagnose::io_paths();
+  if (!has_target) std::erase_if(paths, [](const IoPath& path) { return path.device_read; });
+  return paths;
+}
+
+std::vector<IoPath> wanted_paths(const Options& options) {
+  const std::vector<std::string>& names = options.rows;
+  std::vector<IoPath> paths = paths_of(options);
   if (names.empty()) return paths;
   for (const std::string& name : names) {
     const auto is_it = [&](const IoPath& path) { return path.name == name; };
@@ -81,11 +98,15 @@ std::vector<IoPath> wanted_paths(const std::vector<std::string>& names) {
   return paths;
 }
 
-IoJob job_of(const Options& options) {
+/// Of all rows; those with copies to a GPU hold as many blocks again that are on their way there.
+IoJob job_of(const Options& options, const std::vector<IoPath>& paths) {
   IoJob job = options.job;
   job.is_random = !options.is_sequential;
   job.thread_count = std::min(options.thread_count.value_or(IoJob{}.thread_count), job.queue_depth);
-  const std::uint64_t needed = std::uint64_t{job.queue_depth} * job.block_bytes;
+  const bool copies = std::any_of(paths.begin(), paths.end(), [](const IoPath& path) {
+    return path.device_read == DeviceRead::kPinned && path.missing.empty();
+  });
+  const std::uint64_t needed = std::uint64_t{job.queue_depth} * job.block_bytes * (copies ? 2 : 1);
   const auto available = available_memory_bytes();
   if (available && needed > *available / 2) {
     throw Error(ErrorCode::kInvalidArgument,
@@ -104,6 +125,7 @@ void measure(IoLine& line, const IoJob& job) {
   line.reason = row.reason;
   line.code = row.code;
   line.pages_reason = row.pages_reason;
+  line.way = row.way;
   if (row.reason.empty()) line.rounds.push_back(diagnose::figures_of(row));
 }
 
@@ -198,6 +220,12 @@ nlohmann::ordered_json line_json(const IoLine& line) {
   json["context_switches_per_gb"] = figures.context_switches_per_gb;
   json["system_calls_per_gb"] = figures.system_calls_per_gb;
   json["copies_per_byte"] = figures.copies_per_byte;
+  if (line.path.device_read) {
+    json["device"] = line.path.target.name;
+    json["device_copies_per_byte"] = figures.device_copies_per_byte;
+    json["way"] = nullptr;
+    if (!line.way.empty()) json["way"] = line.way;
+  }
   json["pages_left"] = nullptr;
   if (figures.pages_left) json["pages_left"] = static_cast<std::uint64_t>(*figures.pages_left);
   if (!figures.pages_left) json["pages_reason"] = printable(line.pages_reason);
@@ -241,7 +269,7 @@ int exit_code_of(const std::vector<IoLine>& lines) {
   int exit = kGood;
   for (const IoLine& line : lines) {
     if (line.reason.empty() || line.code == ErrorCode::kUnsupported) continue;
-    warn({fmt::format("{} ({}): {}", line.path.name, line.state(), printable(line.reason))});
+    warn({fmt::format("{} ({}): {}", line.name(), line.state(), printable(line.reason))});
     if (exit != kBadData) exit = exit_of(line.code);
   }
   return exit;
@@ -249,8 +277,8 @@ int exit_code_of(const std::vector<IoLine>& lines) {
 
 int run(const Options& options) {
   const InterruptGuard interrupt;
-  const std::vector<IoPath> paths = wanted_paths(options.rows);
-  const IoJob job = job_of(options);
+  const std::vector<IoPath> paths = wanted_paths(options);
+  const IoJob job = job_of(options, paths);
   if (!options.as_json) fmt::print("{}", title(job));
   std::fflush(stdout);
   std::vector<IoLine> lines = diagnose::lines_of(paths);
@@ -305,6 +333,13 @@ void add_bench_io(CLI::App& bench) {
   add_size(*command, "--size", options->limit_bytes, "Read no more than the first so much [4G]");
   command->add_option("--rows", options->rows, "Only these paths, such as mmap,uring+defer")
       ->delimiter(',');
+  command
+      ->add_option("--device", options->device,
+                   "Where rows with copies to a GPU end: cuda, cuda:N, auto (GPU 0, or the reason "
+                   "instead of figures), or cpu: without these rows")
+      ->check(not_empty())
+      ->capture_default_str();
+  add_plugin_places(*command, options->cuda_plugin, options->cuda_libraries);
   command->add_option("--rounds", options->round_count, "Measure all rows so often; medians")
       ->check(whole_number(1, 1000))
       ->capture_default_str();

@@ -9,6 +9,7 @@
 #include "feedrace/core/text.h"
 #include "feedrace/cuda/plugin_loader.h"
 #include "feedrace/tools/command.h"
+#include "feedrace/tools/device_target.h"
 #include "feedrace/tools/json_text.h"
 
 namespace feedrace::tools {
@@ -51,14 +52,14 @@ Json matching(const Json& list, const char* key, const Json& device) {
 
 std::string device_text(const Json& facts, const Json& device) {
   const auto memory_bytes = device["memory_bytes"].get<std::uint64_t>();
-  std::string text = fmt::format("{}, {}, compute {}, {} multiprocessors, {}",
-                                 text_of(device, "name"), human_bytes(memory_bytes),
-                                 text_of(device, "compute"), text_of(device, "multiprocessors"),
-                                 text_of(device, "pci"));
+  std::string text =
+      fmt::format("{}, {}, compute {}, {} multiprocessors, {}", text_of(device, "name"),
+                  human_bytes(memory_bytes), text_of(device, "compute"),
+                  text_of(device, "multiprocessors"), text_of(device, "pci"));
   const Json link = matching(facts["nvml"].value("devices", Json::array()), "pci", device);
   if (link.contains("pcie_lanes")) {
-    text += fmt::format(", PCIe {} x{}", text_of(link, "pcie_generation"),
-                        text_of(link, "pcie_lanes"));
+    text +=
+        fmt::format(", PCIe {} x{}", text_of(link, "pcie_generation"), text_of(link, "pcie_lanes"));
   }
   if (link.contains("numa_node")) text += ", NUMA node " + text_of(link, "numa_node");
   const Json jpeg = matching(facts["nvjpeg"].value("hardware", Json::array()), "ordinal", device);
@@ -106,20 +107,11 @@ int show(const Options& options) {
 
 void add_gpu_info(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
-      "gpu-info", "Say what of a GPU there is: driver, devices, nvJPEG, cuFile; ends with 3 when "
-                  "there is no device");
+      "gpu-info",
+      "Say what of a GPU there is: driver, devices, nvJPEG, cuFile; ends with 3 when "
+      "there is no device");
   auto options = std::make_shared<Options>();
-  command
-      ->add_option("--cuda-plugin", options->places.plugin,
-                   "libfeedrace_cuda.so, or its folder (default: beside this program, then as the "
-                   "system finds libraries)")
-      ->envname("FEEDRACE_CUDA_PLUGIN")
-      ->check(not_empty());
-  command
-      ->add_option("--cuda-libraries", options->places.libraries,
-                   "Folders with the libraries of NVIDIA, before the system's places")
-      ->envname("FEEDRACE_CUDA_LIBRARIES")
-      ->check(not_empty());
+  add_plugin_places(*command, options->places.plugin, options->places.libraries);
   command->add_flag("--json", options->as_json, "Print JSON");
   add_command(*command, [options] { return show(*options); });
 }

@@ -9,6 +9,7 @@
 #include "feedrace/core/text.h"
 #include "feedrace/formats/key_list.h"
 #include "feedrace/pipeline/option_names.h"
+#include "feedrace/tools/device_target.h"
 
 namespace feedrace::tools {
 namespace {
@@ -86,16 +87,17 @@ void LoadOptions::add_device_to(CLI::App& command) {
       ->check(not_empty())
       ->capture_default_str();
   command
-      .add_option("--cuda-plugin", loader.cuda_plugin,
-                  "libfeedrace_cuda.so, or its folder (default: beside this program, then as the "
-                  "system finds libraries)")
-      ->envname("FEEDRACE_CUDA_PLUGIN")
-      ->check(not_empty());
+      .add_option("--decode-device", loader.decode_device,
+                  "Where JPEG pictures of batches for a GPU are decoded: cuda: there; cpu; auto: "
+                  "there where nvJPEG is and the pipeline is one fused pass")
+      ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
+      ->capture_default_str();
   command
-      .add_option("--cuda-libraries", loader.cuda_libraries,
-                  "Folders with the libraries of NVIDIA, before the system's places")
-      ->envname("FEEDRACE_CUDA_LIBRARIES")
-      ->check(not_empty());
+      .add_option("--hardware-share", loader.hardware_share,
+                  "Of a batch's encoded bytes, for the GPU's JPEG engine, where it has one")
+      ->check(finite_number(0, 1))
+      ->capture_default_str();
+  add_plugin_places(command, loader.cuda_plugin, loader.cuda_libraries);
 }
 
 void LoadOptions::add_to(CLI::App& command) {
