@@ -49,6 +49,13 @@ def cpu_name():
     return platform.processor() or "unknown"
 
 
+def system_name():
+    try:
+        return platform.freedesktop_os_release().get("PRETTY_NAME", "unknown")
+    except OSError:
+        return "unknown"
+
+
 def describe_host():
     pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return {
@@ -56,7 +63,7 @@ def describe_host():
         "cores": len(os.sched_getaffinity(0)),
         "memory_gib": round(pages / 2**30, 1),
         "kernel": platform.release(),
-        "system": platform.freedesktop_os_release().get("PRETTY_NAME", "unknown"),
+        "system": system_name(),
     }
 
 

@@ -2,7 +2,6 @@
 """One run of the check: what it needs, its parts in order, what it leaves behind."""
 
 import argparse
-import datetime
 import os
 import shutil
 import signal
@@ -60,11 +59,11 @@ class Session:
         self.bench = self.build / "bin/feedrace_gpu_bench"
         self.plugin = self.build / "libfeedrace_cuda.so"
         self.pictures = options.data
-        self.peer_seconds = 0.5 if options.quick else 6
+        self.peer_seconds = 0.5 if options.quick else 5
         self.environment = {
             "FEEDRACE_CUDA_PLUGIN": str(self.plugin),
             # The package as it is built, in front of one that is installed.
-            "PYTHONPATH": os.pathsep.join([str(folder / "package"), str(ROOT)]),
+            "PYTHONPATH": f"{folder / 'package'}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
         }
         if self.libraries:
             self.environment["FEEDRACE_CUDA_LIBRARIES"] = str(Path(self.libraries).resolve())
@@ -135,7 +134,7 @@ def describe(session, options):
     about["stub_libraries"] = options.libraries
     about["is_quick"] = options.quick
     about["data"] = options.data or "made-up JPEGs, most of 500 x 375"
-    about["date"] = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    about["date"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     return about
 
 
@@ -203,3 +202,6 @@ def main():
     except CannotRunError as why:
         print(f"gpu/check: {why}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print("gpu/check: interrupted before the first part", file=sys.stderr)
+        return 128 + signal.SIGINT

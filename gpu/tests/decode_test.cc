@@ -45,9 +45,9 @@ Difference between(const std::vector<std::uint8_t>& a, const std::vector<std::ui
 }
 
 /// Smooth colours with some detail, as photographs have.
-cuda::decode::testing::Pixels smooth(std::uint32_t width_px, std::uint32_t height_px,
-                                     std::uint32_t channel_count = 3) {
-  cuda::decode::testing::Pixels pixels{width_px, height_px, channel_count, {}};
+decode::testing::Pixels smooth(std::uint32_t width_px, std::uint32_t height_px,
+                               std::uint32_t channel_count = 3) {
+  decode::testing::Pixels pixels{width_px, height_px, channel_count, {}};
   for (std::uint32_t y = 0; y < height_px; ++y) {
     for (std::uint32_t x = 0; x < width_px; ++x) {
       for (std::uint32_t c = 0; c < channel_count; ++c) {

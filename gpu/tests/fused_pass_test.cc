@@ -162,7 +162,7 @@ TEST_F(GpuFusedPass, RandomGeometriesAreWithinALevelOfTheReference) {
   for (std::uint64_t round = 0; round < 60; ++round) {
     for (std::size_t format = 0; format < cuda::all_formats().size(); ++format) {
       if (round % 2 != format % 2) continue;  // Each of them thirty times.
-      SampleRandom random(11, 0, round, format);
+      SampleRandom random(11, 0, round, static_cast<std::uint32_t>(format));
       const ImageSize size = {any_size(random, 260), any_size(random, 260)};
       std::vector<Sample> samples;
       for (std::uint64_t n = 1 + random.below(4); n > 0; --n) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory, copies, streams and events of a GPU, through the plug-in's table.
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <memory>
