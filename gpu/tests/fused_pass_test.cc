@@ -183,9 +183,10 @@ TEST_F(GpuFusedPass, LongAxesAreWithinALevelOfTheReference) {
                         {{2, 3}, {5, 4000}},     {{1300, 700}, {7, 5}}, {{4000, 1000}, {224, 224}},
                         {{500, 375}, {224, 224}}};
   for (const Case& c : cases) {
-    for (const ops::TensorFormat& format : cuda::all_formats()) {
+    const auto index = static_cast<std::size_t>(&c - cases);
+    for (const std::size_t format : {index % 6, (index + 3) % 6}) {
       compare({cuda::whole(ops::noise(c.source.width_px, c.source.height_px, 1), c.size)}, c.size,
-              format);
+              cuda::all_formats()[format]);
     }
   }
 }

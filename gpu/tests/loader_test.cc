@@ -49,10 +49,14 @@ class GpuLoader : public ::testing::Test {
   /// An epoch on the GPU, batch by batch with the same one in host memory; the mean of what pixels
   /// differ by. Batches are kept, so that slots which are used again too soon show.
   double compare_epoch(LoaderOptions wanted) const {
+    const std::string wanted_decoder = wanted.decode_device;
     Loader on_gpu(wanted);
     wanted.device = "cpu";
     Loader on_host(wanted);
     EXPECT_EQ(on_gpu.plan().device.substr(0, 6), "cuda:0");
+    if (wanted_decoder == "cuda" && !on_gpu.plan().decode_device.empty()) {
+      EXPECT_EQ(on_gpu.plan().decode_device, "cuda:0");
+    }
     std::vector<Batch> kept;
     while (auto batch = on_gpu.next()) {
       batch->on_device->hand_over(0);

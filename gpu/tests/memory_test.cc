@@ -151,10 +151,11 @@ TEST(GpuStreams, TimeBetweenEventsIsANumber) {
 
 TEST(GpuUpload, EveryBatchIsWholeWhileSlotsGoRound) {
   const auto device = open_device();
-  constexpr std::size_t kBytes = (std::size_t{2} << 20U) + 64;
+  constexpr std::size_t kBytes = (std::size_t{1} << 20U) + 64;
+  constexpr std::size_t kBatches = 20;
   const auto upload = cuda::BatchUpload::create(device, kBytes, 3, 8);
   Stream consumer(device);
-  for (std::uint64_t batch = 0; batch < 40; ++batch) {
+  for (std::uint64_t batch = 0; batch < kBatches; ++batch) {
     const auto source = std::make_shared<std::vector<std::byte>>(noise(kBytes, batch));
     const cuda::Piece pieces[] = {{source->data(), kBytes - 64, 64},
                                   {source->data() + kBytes - 64, 64, 0}};
@@ -167,7 +168,7 @@ TEST(GpuUpload, EveryBatchIsWholeWhileSlotsGoRound) {
     ASSERT_TRUE(came == *source) << "batch " << batch;
   }
   upload->finish();
-  EXPECT_EQ(upload->copied_bytes(), 40 * kBytes);
+  EXPECT_EQ(upload->copied_bytes(), kBatches * kBytes);
 }
 
 }  // namespace
