@@ -156,6 +156,12 @@ bench-io: build  ## Compare reads with fio on FILE=large file, 30 pairs each way
 bench-storage: build  ## Reading alone, against fio and threads; makes 24 GB in DATA=folder, needs root
 	@.venv/bin/python -m bench.storage '$(NEED_DATA)'
 
+.PHONY: gpu-check
+# By the environment, as for demo. What it lacks to run at all it builds or names.
+gpu-check: export DATA := $(DATA)
+gpu-check:  ## Test and measure on this machine's NVIDIA GPU, 8 minutes; see docs/gpu_check.md
+	@gpu/check
+
 fuzz:  ## Fuzz every target for FUZZ_SECONDS=600 each
 	@dev/setup fuzz
 	@$(MAKE) build-fuzz
