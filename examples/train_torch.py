@@ -6,6 +6,7 @@
     train_torch.py DATA --stop-after 20          # stops after 20 steps and writes checkpoint.pt
     torchrun --standalone --nproc-per-node 2 train_torch.py DATA --resume checkpoint.pt
     train_torch.py DATA --check                  # all of that, and compares which samples came when
+    train_torch.py DATA --device cuda            # batches and network on a GPU, of each process one
 
 A step is `--batch-size` samples whatever the number of processes, so a run may stop on one and go
 on on two.
@@ -69,10 +70,15 @@ def make_network(class_count):
     return nn.Sequential(*layers, *pool)
 
 
-def label_table(class_to_idx):
+def label_table(class_to_idx, device):
     """The number of the class that each label stands for."""
     table = [class_to_idx[SAME_CLASS.get(name, name)] for name in class_to_idx]
-    return torch.tensor(table)
+    return torch.tensor(table, device=device)
+
+
+def device_of(loader):
+    """Where the plan delivers batches, as torch names it: "cuda:0 (its name)" is cuda:0."""
+    return torch.device(loader.plan.device.split()[0])
 
 
 @dataclass
@@ -100,7 +106,7 @@ class Training:
             )
 
     def load(self, path):
-        saved = torch.load(path, weights_only=True)
+        saved = torch.load(path, map_location=device_of(self.loader), weights_only=True)
         self.network.load_state_dict(saved["network"])
         self.optimizer.load_state_dict(saved["optimizer"])
         self.schedule.load_state_dict(saved["schedule"])
@@ -120,7 +126,7 @@ def train(options, training, table):
     """Trains to the last epoch or to `--stop-after`; gives this rank's (epoch, samples) by step."""
     model = training.network
     if dist.is_initialized():
-        model = DistributedDataParallel(model)
+        model = DistributedDataParallel(model)  # On whichever device the network is.
     seen = []
     while (epoch := training.loader.epoch) < options.epochs:
         for images, labels, indices in training.loader:
@@ -145,7 +151,7 @@ def accuracy(network, loader, table):
     network.eval()
     for images, labels, flags in loader:
         is_own = flags == 0  # Not a repeat that evens out the ranks.
-        hits = network(images).argmax(1) == table[labels]
+        hits = (network(images).argmax(1) == table[labels]).cpu()  # Flags are on the host.
         counts += torch.tensor([hits[is_own].sum(), is_own.sum()])
     network.train()
     if dist.is_initialized():
@@ -170,16 +176,21 @@ def write_record(path, first_step, seen):
 
 def run(options):
     if "WORLD_SIZE" in os.environ:
-        dist.init_process_group("gloo")
+        # Of the sums that ranks make some are on the CPU, with a GPU as well.
+        dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
+        if torch.cuda.is_available():
+            torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", 0)) % torch.cuda.device_count())
     torch.manual_seed(options.seed)
     torch.set_num_threads(1)  # The network is small; the cores are the decode threads'.
     size = options.batch_size // world_size()
     if size * world_size() != options.batch_size:
         sys.exit(f"train_torch: a batch of {options.batch_size} on {world_size()} processes")
 
-    loader = training.options(batch_size=size, seed=options.seed)(options.data)
-    table = label_table(loader.class_to_idx)
-    network = make_network(len(loader.classes))
+    place = {"batch_size": size, "device": options.device}
+    loader = training.options(**place, seed=options.seed)(options.data)
+    device = device_of(loader)
+    table = label_table(loader.class_to_idx, device)
+    network = make_network(len(loader.classes)).to(device)
     optimizer = torch.optim.AdamW(network.parameters(), lr=options.learning_rate)
     schedule = torch.optim.lr_scheduler.OneCycleLR(
         optimizer, options.learning_rate, total_steps=max(1, options.epochs * len(loader))
@@ -197,7 +208,7 @@ def run(options):
         if rank() == 0:
             print(f"stopped after step {state.step}; {options.save} has the rest")
         return 0
-    share = accuracy(network, validation.options(batch_size=size)(options.data), table)
+    share = accuracy(network, validation.options(**place)(options.data), table)
     if rank() == 0:
         print(f"validation accuracy: {100 * share:.1f} % (wanted: {100 * options.target:.0f} %)")
     return 0 if share > options.target else 1
@@ -208,7 +219,7 @@ def check(options):
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         own = [__file__, options.data]
-        for option in ("epochs", "batch_size", "learning_rate", "seed", "target"):
+        for option in ("epochs", "batch_size", "learning_rate", "device", "seed", "target"):
             own += [f"--{option.replace('_', '-')}", str(getattr(options, option))]
         saved = str(folder / "checkpoint.pt")
         stop = str(options.stop_after or 20)
@@ -252,6 +263,7 @@ def parse(arguments):
     parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--batch-size", type=int, default=64, help="of all processes together")
     parser.add_argument("--learning-rate", type=float, default=3e-3)
+    parser.add_argument("--device", default="cpu", help="cpu, cuda, cuda:1, or auto")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--target", type=float, default=0.9, help="validation accuracy wanted")
     parser.add_argument("--stop-after", type=int, metavar="N", help="steps")

@@ -19,8 +19,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from feedrace import fn
-from feedrace._feedrace import recipe_names
+from feedrace._feedrace import DeviceArray, recipe_names
 from feedrace._feedrace import version as __version__
+from feedrace.devices import gpu_info
 from feedrace.errors import Error
 from feedrace.loader import ImageLoader
 from feedrace.missing import missing_name
@@ -34,6 +35,7 @@ from feedrace.show import show
 __all__ = [
     "IMAGENET_MEAN",
     "IMAGENET_STD",
+    "DeviceArray",
     "Error",
     "ImageLoader",
     "Jagged",
@@ -41,6 +43,7 @@ __all__ = [
     "PipelineFunction",
     "__version__",
     "fn",
+    "gpu_info",
     "pipeline",
     "progress",
     "recipe_names",

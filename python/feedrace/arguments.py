@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from feedrace import devices
 from feedrace.errors import (
     as_tuple,
     check_bool,
@@ -69,6 +70,8 @@ def paths(name: str, value: object) -> list[str]:
     items = as_tuple(value)
     if not items:
         fix = "give a folder, tar shards or a list, as a path or a list of paths"
+        if name.startswith("cuda_"):
+            fix = "give a path, or a list of paths"
         raise invalid(WHERE, f"{name} is {shown(value)}", fix)
     return [check_path(WHERE, f"{name}[{i}]", item) for i, item in enumerate(items)]
 
@@ -178,14 +181,16 @@ def shuffle(name: str, value: object) -> str | None:
 
 
 def device(name: str, value: object) -> str:
-    """This version delivers to host memory."""
+    """Where batches go: "cpu", "auto", "cuda" or "cuda:N"."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = f"cuda:{value}"  # As torch counts them.
     text = "cpu" if value is None else str(plain(value))  # A torch.device says its name so.
-    if text in ("cpu", "auto"):
-        return "cpu"
-    if re.match(r"(cuda|gpu|mixed)\b", text) or isinstance(value, int):
-        fix = "leave it out, and move batches yourself: images.to(device, non_blocking=True)"
-        raise unsupported(WHERE, f"{name} is {shown(value)}, but this version has no GPU part", fix)
-    raise invalid(WHERE, f"{name} is {shown(value)}", "it must be one of None, 'cpu', 'auto'")
+    if text in ("cpu", "auto") or re.fullmatch(r"cuda(:\d{1,9})?", text):
+        return text
+    fix = "it must be None, 'cpu', 'auto', 'cuda', 'cuda:1' or the number of a GPU"
+    if text in ("gpu", "mixed"):
+        fix = "take device='cuda', and decode_device says where pictures are decoded"
+    raise invalid(WHERE, f"{name} is {shown(value)}", fix)
 
 
 def fields(name: str, value: object) -> tuple[str, ...]:
@@ -263,8 +268,10 @@ ARGUMENTS: dict[str, Callable[[str, Any], Any]] = {
     "num_threads": _or_none(_whole(0, 1024), 0),
     "prefetch_factor": _whole(1, 1024),
     "device": device,
+    "decode_device": _choice("auto", "cpu", "cuda"),
+    "hardware_share": _share,
     "fields": fields,
-    "output": _choice(None, "torch", "jax", "numpy"),
+    "output": _choice(None, "torch", "jax", "numpy", "dlpack"),
     "ragged": _choice("list", "jagged"),
     "on_error": _choice("raise", "replace", "zero"),
     "error_budget": _or_none(_whole(0, _MAX_U64)),
@@ -296,13 +303,14 @@ ARGUMENTS: dict[str, Callable[[str, Any], Any]] = {
     "max_pixels": _whole(1, _MAX_U64),
     "sqpoll": _or_none(_flag),
     "iopoll": _flag,
+    "cuda_plugin": _or_none(paths),
+    "cuda_libraries": _or_none(paths),
 }
 
 # Of the arguments, what the native loader calls otherwise, and what it has no part in.
 _RENAMED = {"source": "sources", "io": "backend"}
 _PYTHON_ONLY = {
     "transform",
-    "device",
     "output",
     "ragged",
     "rank_check",
@@ -329,8 +337,12 @@ def check(given: dict[str, Any]) -> dict[str, Any]:
         found = f"rank is {checked['rank']} of world_size {checked['world_size']}"
         raise invalid(WHERE, found, "ranks count from 0")
     if checked["io"] == "cufile":
-        fix = "take io='auto'"
-        raise unsupported(WHERE, "io is 'cufile', but this version has no GPU part", fix)
+        fix = "take io='auto'; device='cuda' delivers to a GPU by way of host memory"
+        raise unsupported(WHERE, "io is 'cufile', which this version reads no pictures by", fix)
+    if checked["output"] == "numpy" and checked["device"].startswith("cuda"):
+        fix = "take device='cpu', or output='torch', 'jax' or 'dlpack'"
+        found = f"output is 'numpy' and device is {checked['device']!r}; NumPy has host memory only"
+        raise invalid(WHERE, found, fix)
     return checked
 
 
@@ -344,4 +356,7 @@ def native(checked: dict[str, Any]) -> dict[str, Any]:
     if checked["label_field"] == "none":
         made["label_field"] = ""
     made["fields"] = [name for name in checked["fields"] if name not in RESERVED_FIELDS]
+    made["device"] = devices.native_device(checked["device"])
+    made["cuda_plugin"] = devices.plugin_places(checked["cuda_plugin"])
+    made["cuda_libraries"] = devices.library_folders(checked["cuda_libraries"])
     return made

@@ -12,6 +12,7 @@ from feedrace.fields import decode_field
 from feedrace.graph import BatchCall
 from feedrace.outputs import Convert, Jagged, converter
 from feedrace.pipeline import BatchInfo, Pipeline
+from feedrace.streams import hand_over_later
 
 
 class BatchMaker:
@@ -54,6 +55,12 @@ class BatchMaker:
             self._run(batch, call, values)
             clock.add(perf_counter() - began)
         return tuple(values[name] for name in self._outputs)
+
+    def hand_over_later(self, batch: Any, values: tuple[Any, ...]) -> Callable[[], None] | None:
+        """What the thread that takes the batch must call; None: nothing."""
+        if batch.device < 0 or self._output != "torch":
+            return None
+        return hand_over_later(batch, values)
 
     def sentences(self) -> list[str]:
         """What functions of batches cost, for `explain()`."""

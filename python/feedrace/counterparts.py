@@ -10,7 +10,11 @@ from feedrace.errors import Error, invalid, unknown
 __all__ = ["unknown_argument"]
 
 _NO_PROCESSES = "leave it out: there are no worker processes; num_threads=N sets decode threads"
-_NO_GPU_PART = "leave it out: this version has no GPU part; images.to(device) moves a batch"
+_PINNED = (
+    "device='cuda' delivers to the GPU, from pinned memory; with device='cpu' leave it out, and "
+    "images.to(device) moves a batch"
+)
+_ALWAYS = "leave it out: batches are always made ahead"
 _BY_SEED = "seed=N: all random numbers are functions of (seed, epoch, sample)"
 _RANKS = "leave it out: ranks share one order of samples, by rank and world_size"
 
@@ -23,13 +27,13 @@ _OF_DATA_LOADER = {
     "num_workers": _NO_PROCESSES,
     "collate_fn": "a function of whole batches is fr.fn.python_function(..., batch=True) in a "
     "@fr.pipeline; ragged says what becomes of pictures of different sizes",
-    "pin_memory": _NO_GPU_PART,
+    "pin_memory": _PINNED,
     "drop_last": "last_batch='drop' for True, last_batch='partial' for False",
     "worker_init_fn": f"{_NO_PROCESSES}, and {_BY_SEED}",
     "multiprocessing_context": _NO_PROCESSES,
     "generator": _BY_SEED,
     "persistent_workers": _NO_PROCESSES,
-    "pin_memory_device": _NO_GPU_PART,
+    "pin_memory_device": _PINNED,
     "in_order": "leave it out: batches come in the same order every time",
 }
 
@@ -52,7 +56,25 @@ _OF_WEBDATASET = {
     "empty_check": "leave it out: shards without samples are an error when the loader is made",
 }
 
-_LIBRARIES = {"torch's DataLoader": _OF_DATA_LOADER, "WebDataset": _OF_WEBDATASET}
+_OF_DALI = {
+    "device_id": "device='cuda:1' delivers to GPU 1",
+    "hw_decoder_load": "hardware_share=0.65, of the encoded bytes",
+    "prefetch_queue_depth": "prefetch_factor=3 batches ahead",
+    "exec_async": _ALWAYS,
+    "exec_pipelined": _ALWAYS,
+    "file_root": "source",
+    "random_shuffle": "shuffle=True",
+    "reader_name": "leave it out: a loader has one source, and len(loader) batches an epoch",
+    "last_batch_policy": "last_batch='fill', 'drop' or 'partial'",
+    "num_shards": "rank and world_size, or leave it out: torch.distributed and launchers say it",
+    "shard_id": "rank and world_size, or leave it out: torch.distributed and launchers say it",
+}
+
+_LIBRARIES = {
+    "torch's DataLoader": _OF_DATA_LOADER,
+    "WebDataset": _OF_WEBDATASET,
+    "DALI": _OF_DALI,
+}
 
 
 def unknown_argument(where: str, name: str, known: Iterable[str]) -> Error:

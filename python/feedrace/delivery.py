@@ -21,6 +21,7 @@ class Delivery(NamedTuple):
     epoch: int
     position: int  # In the epoch, of the first sample of all ranks' batches.
     state: str | None  # Right behind it; None: as the native loader says.
+    hand_over: Callable[[], None] | None = None  # To the stream of the thread that takes it.
 
 
 def make_next(native: Any, maker: BatchMaker, keep_state: bool) -> Delivery | None:
@@ -35,7 +36,8 @@ def make_next(native: Any, maker: BatchMaker, keep_state: bool) -> Delivery | No
     except BaseException:
         native.load_state(native.state_before(batch))
         raise
-    return Delivery(values, batch.epoch, batch.position, state)
+    hand_over = maker.hand_over_later(batch, values) if keep_state else None
+    return Delivery(values, batch.epoch, batch.position, state, hand_over)
 
 
 class DirectBatches:
@@ -76,6 +78,8 @@ class BatchesAhead:
             self._next.exception()  # Waits; Ctrl-C leaves it for the next call.
             pending, self._next = self._next, None
             delivery = pending.result()
+            if delivery is not None and delivery.hand_over is not None:
+                delivery.hand_over()
         if delivery is not None:
             if self._thread is None:
                 self._thread = _Worker()

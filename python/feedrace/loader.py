@@ -16,10 +16,10 @@ from feedrace.batches import BatchMaker
 from feedrace.counterparts import unknown_argument
 from feedrace.course import MAX_EPOCH, BatchIterator, Course
 from feedrace.errors import check_bool, check_int, invalid, shown, unknown
+from feedrace.opening import open_native
 from feedrace.outputs import choose_output
 from feedrace.pipeline import Pipeline, PipelineFunction
 from feedrace.plan import DatasetView, Plan, Sampler, instead_of_a_data_loader
-from feedrace.ranks import find_world
 
 __all__ = ["ImageLoader"]
 
@@ -58,12 +58,22 @@ class ImageLoader:
             None: all.
         num_threads: Decode threads. None: the cores that this process may use.
         prefetch_factor: Batches being made or ready ahead of the loop.
-        device: None, "cpu" or "auto": host memory. This version has no GPU part.
+        device: Where images and labels are delivered: None or "cpu", host memory; "cuda:1", that
+            GPU; "cuda", torch's current GPU once the program has torch use GPUs, else the first;
+            "auto": "cuda" where it can be used, else host memory, and the plan says why. A number
+            or a torch.device will do. Needs the package feedrace-cuda. Other fields stay on the
+            host.
+        decode_device: Where JPEG pictures for a GPU are decoded: "cuda", there; "cpu"; "auto":
+            there where nvJPEG is and the transform is one fused pass, and the plan says why. What
+            nvJPEG refuses is decoded on the CPU, and counted.
+        hardware_share: Of encoded bytes, for the GPU's JPEG engine where it has one, in [0, 1].
         fields: What a batch consists of: "image", "label", "index" (global sample number, int64
             [N]), "key" (list of str), "flag" (uint8 [N]: 0 real, 1 padded, 2 substituted, 3 blank)
             and any field of the shards ("json", "txt", "cls" and "npy" are parsed, others bytes;
             "txt?" where samples may lack it: None).
-        output: "torch", "jax" or "numpy". None: torch where it can be imported, else NumPy.
+        output: "torch", "jax", "numpy" or "dlpack". None: torch where it can be imported, else
+            NumPy. On a GPU "dlpack", for CuPy and others, is `feedrace.DeviceArray`; on the host it
+            is NumPy.
         ragged: Where the transform leaves pictures of different sizes: "list" of arrays, or
             "jagged": one buffer with offsets, `feedrace.Jagged`, for one copy.
         on_error: Of a sample that can't be read or decoded: "raise"; "replace" by another one;
@@ -102,10 +112,15 @@ class ImageLoader:
             waits for. None: for ever.
         max_pixels: A larger picture is a bad sample.
         sqpoll, iopoll: Of io_uring: a kernel thread submits; completions are polled.
+        cuda_plugin: libfeedrace_cuda.so or its folder. None: as the environment's
+            FEEDRACE_CUDA_PLUGIN says, else in the package feedrace_cuda, else as the system finds
+            it.
+        cuda_libraries: Folders with NVIDIA's libraries, before the system's places. None: as
+            FEEDRACE_CUDA_LIBRARIES says, else nvidia/cu13/lib in site-packages.
 
     Raises:
         Error: An argument can't be ("invalid_argument"), nothing is there ("not_found"), the
-            storage fails ("io"), or something is not in this version ("unsupported").
+            storage fails ("io"), or this version or machine lacks something ("unsupported").
 
     One thread at a time uses a loader. It can't be copied, pickled, or used in a forked child.
     """
@@ -123,8 +138,10 @@ class ImageLoader:
         num_threads: int | None = None,
         prefetch_factor: int = 3,
         device: Any = None,
+        decode_device: Literal["auto", "cpu", "cuda"] = "auto",
+        hardware_share: float = 0.65,
         fields: str | Sequence[str] = DEFAULT_FIELDS,
-        output: Literal["torch", "jax", "numpy"] | None = None,
+        output: Literal["torch", "jax", "numpy", "dlpack"] | None = None,
         ragged: Literal["list", "jagged"] = "list",
         on_error: Literal["raise", "replace", "zero"] = "raise",
         error_budget: int | None = None,
@@ -156,6 +173,8 @@ class ImageLoader:
         max_pixels: int = 178_956_970,
         sqpoll: bool | None = None,
         iopoll: bool = False,
+        cuda_plugin: Path | Sequence[Path] | None = None,
+        cuda_libraries: Path | Sequence[Path] | None = None,
         **others: NoReturn,
     ) -> None:
         # The parameters above, by name; before any other local name exists.
@@ -178,7 +197,10 @@ class ImageLoader:
         self._batch_size: int = checked["batch_size"]
         form = {name: checked[name] for name in ("ragged", "on_error")}
         form["output"] = choose_output(checked["output"])
-        self._open({**checked, "fields": needed})
+        opened = open_native({**checked, "fields": needed}, self._transform, form["output"])
+        self._native, self._plan = opened
+        if self._plan.device != "cpu" and form["output"] == "numpy":
+            form["output"] = "dlpack"
         self._maker = BatchMaker(self._native, self._transform, needed, checked["seed"], **form)
         self._course = Course(self._native, self._maker, self._plan)
         # Also at the interpreter's exit: a thread that then asks for its lock, to call a Python
@@ -200,13 +222,6 @@ class ImageLoader:
             fix = "leave 'image' out: fields=('label', 'index')"
             raise invalid(arguments.WHERE, "the transform delivers no pictures", fix)
         return fields
-
-    def _open(self, checked: dict[str, Any]) -> None:
-        world = find_world(checked["rank"], checked["world_size"], checked["rank_check"])
-        native = arguments.native(checked)
-        native.update(rank=world.rank, world_size=world.world_size, all_gather=world.all_gather)
-        self._native = _feedrace.Loader(steps=list(self._transform.steps), **native)
-        self._plan = Plan(self._native.plan_text(), self._native.plan_json())
 
     def _log_plan(self) -> None:
         if self._plan.rank != 0:

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The native loader's arrays as those of torch, JAX or NumPy: by DLPack, without a copy.
 
+Arrays on a GPU are the framework's on that GPU: DLPack tells the loader the stream that it works
+on, and that goes on behind the copies to the GPU.
+
 An array holds its memory: it is the consumer's until the last array over it is gone, also after the
 loader was closed, and nothing writes into it meanwhile.
 """
@@ -11,14 +14,17 @@ import importlib.util
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from feedrace.errors import error, invalid, shown
+from feedrace._feedrace import DeviceArray
+from feedrace.errors import error, invalid, shown, text_of, unsupported
 
 Convert = Callable[[Any], Any]
 
 
 def choose_output(output: str | None) -> str:
     """The output that was asked for, if it is there; None: torch where importable, else NumPy."""
-    module = {None: "torch", "torch": "torch", "jax": "jax", "numpy": "numpy"}[output]
+    if output == "dlpack":
+        return output
+    module = output or "torch"
     # Looked for and not imported: that takes seconds and can wait for the first batch.
     if importlib.util.find_spec(module) is not None:
         return module
@@ -36,10 +42,36 @@ def converter(output: str) -> Convert:
         from_dlpack: Convert = torch.from_dlpack
         return from_dlpack
     if output == "jax":
-        import jax
+        return _jax_converter()
+    to_numpy = _numpy_converter()
+    if output == "dlpack":
+        return lambda array: array if isinstance(array, DeviceArray) else to_numpy(array)
+    return to_numpy
 
-        return lambda array: jax.dlpack.from_dlpack(array)
-    return _numpy_converter()
+
+def torch_refusal() -> str:
+    """Why torch takes no memory of a GPU; "" where it does."""
+    import torch
+
+    if torch.backends.cuda.is_built():
+        return ""
+    return f"torch {torch.__version__} is built without CUDA: install one with it"
+
+
+def _jax_converter() -> Convert:
+    import jax
+
+    def convert(array: Any) -> Any:
+        try:
+            return jax.dlpack.from_dlpack(array)
+        except RuntimeError as e:
+            if not isinstance(array, DeviceArray):
+                raise
+            found = f"JAX takes no memory of {array.device} ({text_of(e)})"
+            fix = "install jax[cuda13], or take device='cpu'"
+            raise unsupported("ImageLoader", found, fix) from e
+
+    return convert
 
 
 def _numpy_converter() -> Convert:

@@ -283,7 +283,8 @@ def pipeline(function: Any = None, /, **options: Any) -> Any:
     the fields that a batch consists of. Each call of the decorated function gives a new loader.
 
     Args:
-        gds: "auto" or "off". Reading straight into device memory is not in this version.
+        gds: "auto" or "off". Reading straight into device memory is not in this version;
+            device="cuda" delivers by way of pinned host memory.
         options: Arguments of `ImageLoader`, but for the source, `transform` and `fields`.
 
     Raises:
@@ -320,6 +321,7 @@ def _take_gds(where: str, options: dict[str, Any]) -> None:
     if gds in ("auto", "off", False):
         return
     if gds in ("on", True):
-        fix = "leave it at 'auto'; io='auto' takes the way with the fewest copies to the host"
-        raise unsupported(where, f"gds is {shown(gds)}, but this version has no GPU part", fix)
+        fix = "leave it at 'auto'; device='cuda' delivers by way of pinned host memory"
+        found = f"gds is {shown(gds)}, but this version reads no pictures straight into a GPU"
+        raise unsupported(where, found, fix)
     raise invalid(where, f"gds is {shown(gds)}", "it must be one of 'auto', 'off', 'on'")

@@ -20,9 +20,13 @@ class Plan:
     of them, and the documentation's page on arguments a table.
     """
 
-    def __init__(self, text: str, members: str) -> None:
+    def __init__(self, text: str, members: str, device_reason: str = "") -> None:
+        """`device_reason`: of the host, where the native loader was not asked for another."""
         self._text = text
         self._members: dict[str, Any] = json.loads(members)
+        if device_reason:
+            self._members["device_reason"] = device_reason
+            self._text += f"{'device':<10}cpu: {device_reason}\n"
 
     def __getattr__(self, name: str) -> Any:
         members = self.__dict__.get("_members", {})

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from feedrace._feedrace import DeviceArray
 from feedrace.errors import (
     as_tuple,
     check_int,
@@ -110,6 +111,7 @@ def _parts(batch: Any, loader: Any) -> tuple[Any, Any]:
         labels = members.get("label")
     else:
         images, labels = batch, None
+    images, labels = (v.numpy() if isinstance(v, DeviceArray) else v for v in (images, labels))
     try:
         is_some = len(images) > 0 and hasattr(images[0], "shape")
     except Exception:  # Whatever an object throws that only looks like a list.

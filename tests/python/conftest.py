@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Data sets that the tests of the Python package share."""
 
+import gc
 import importlib.util
 import sys
 from pathlib import Path
@@ -50,6 +51,30 @@ def dali_shard(tmp_path_factory, dali_folder):
     from dali_sets import write_shard
 
     return write_shard(tmp_path_factory.mktemp("dali-shards"), dali_folder)
+
+
+@pytest.fixture
+def stubs():
+    """The stub libraries of CUDA, as new; afterwards all that was taken of them is back."""
+    from gpu_stubs import PLUGIN, Stubs
+
+    if not PLUGIN.exists():
+        pytest.skip(f"{PLUGIN} is not built: configure with -DFEEDRACE_CUDA=ON")
+    stubs = Stubs()
+    stubs.reset()
+    yield stubs
+    gc.collect()
+    stubs.reset()
+    assert (stubs.memory_in_use, stubs.objects) == (0, 0)
+
+
+@pytest.fixture
+def cuda(stubs, monkeypatch):
+    """torch as if it had CUDA, and what stands for torch.cuda."""
+    pytest.importorskip("torch", reason="torch is not installed")
+    from gpu_torch import give_torch_cuda
+
+    return give_torch_cuda(monkeypatch)
 
 
 @pytest.fixture(scope="session")

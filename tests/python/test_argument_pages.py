@@ -108,7 +108,7 @@ def test_every_line_of_the_plan_stands_there(folder, shard, tmp_path):
     arguments = {"subset": [1, 2], "world_size": 2, "rank": 0, "batch_size": 1}
     cache = {"limit": "2MiB", "folder": tmp_path}
     texts = [
-        str(loader_of(folder, **arguments).plan),
+        str(loader_of(folder, **arguments, device="auto", output="dlpack").plan),
         str(loader_of(shard, fields=("index", "txt"), shared_cache=cache).plan),
     ]
     begun = {line.split()[0] for text in texts for line in text.splitlines()}

@@ -26,8 +26,8 @@ DATA_LOADER = {
     "sampler": "shuffle, seed and subset",
     "batch_sampler": "batch_size and last_batch",
     "collate_fn": "fr.fn.python_function(..., batch=True)",
-    "pin_memory": "images.to(device)",
-    "pin_memory_device": "images.to(device)",
+    "pin_memory": "device='cuda' delivers to the GPU",
+    "pin_memory_device": "device='cuda' delivers to the GPU",
     "drop_last": "last_batch='drop'",
     "generator": "seed=N",
     "in_order": "the same order",
@@ -47,6 +47,19 @@ WEBDATASET = {
     "cache_size": "shared_cache='20GB'",
     "empty_check": "leave it out",
 }
+DALI = {
+    "device_id": "device='cuda:1'",
+    "hw_decoder_load": "hardware_share=0.65",
+    "prefetch_queue_depth": "prefetch_factor=3",
+    "exec_async": "made ahead",
+    "exec_pipelined": "made ahead",
+    "file_root": "source",
+    "random_shuffle": "shuffle=True",
+    "reader_name": "len(loader)",
+    "last_batch_policy": "last_batch='fill'",
+    "num_shards": "world_size",
+    "shard_id": "rank",
+}
 
 
 @pytest.mark.parametrize("name", DATA_LOADER)
@@ -63,13 +76,20 @@ def test_arguments_of_webdataset(folder, name):
     assert WEBDATASET[name] in message
 
 
+@pytest.mark.parametrize("name", DALI)
+def test_arguments_of_dali(folder, name):
+    message = error_of(loader_of, folder, **{name: None})
+    assert f"no argument '{name}', which DALI has; here: " in message
+    assert DALI[name] in message
+
+
 @pytest.mark.parametrize("name", PROCESSES)
 def test_arguments_of_worker_processes(folder, name):
     message = error_of(loader_of, folder, **{name: 4})
     assert "no worker processes; num_threads=N" in message
 
 
-@pytest.mark.parametrize("name", [*DATA_LOADER, *WEBDATASET, *PROCESSES])
+@pytest.mark.parametrize("name", [*DATA_LOADER, *WEBDATASET, *DALI, *PROCESSES])
 def test_what_an_error_advises_is_there(folder, name):
     advised = re.findall(r"\b([a-z_]+)=", error_of(loader_of, folder, **{name: None}))
     assert set(advised) - {"batch"} <= set(OWN)  # python_function(..., batch=True)

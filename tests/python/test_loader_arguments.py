@@ -35,7 +35,11 @@ from small_loaders import IN_ORDER, error_of, indices, loader_of
         ({"subset": [-1]}, "indices is -1"),
         ({"num_threads": -1}, "num_threads is -1"),
         ({"prefetch_factor": 0}, "prefetch_factor is 0"),
-        ({"device": "gpuu"}, "device is 'gpuu'; it must be one of"),
+        ({"device": "gpuu"}, "device is 'gpuu'; it must be None, 'cpu'"),
+        ({"decode_device": "gpu"}, "decode_device is 'gpu'; it must be one of"),
+        ({"hardware_share": 1.1}, "hardware_share is 1.1"),
+        ({"cuda_plugin": 3}, "cuda_plugin is 3; give a path, or a list of paths"),
+        ({"cuda_libraries": []}, "cuda_libraries is []; give a path, or a list of paths"),
         ({"fields": ()}, "fields is ()"),
         ({"fields": ("image", "image")}, "'image' twice"),
         ({"fields": ("image?",)}, "'image' is always there"),
@@ -98,10 +102,15 @@ def test_a_source_that_is_not_there(tmp_path):
     assert str(tmp_path / "nowhere") in message
 
 
-@pytest.mark.parametrize("device", ["cuda", "cuda:0", "gpu", 0])
-def test_a_gpu_is_not_in_this_version(folder, device):
-    message = error_of(loader_of, folder, device=device, code="unsupported")
-    assert "this version has no GPU part" in message
+@pytest.mark.parametrize("device", ["cuda:", "cuda:-1", "cuda:1x", -1, True, "", "cuda:0 "])
+def test_names_that_no_gpu_has(folder, device):
+    message = error_of(loader_of, folder, device=device, output="dlpack")
+    assert "it must be None, 'cpu', 'auto', 'cuda', 'cuda:1' or the number of a GPU" in message
+
+
+@pytest.mark.parametrize("device", ["gpu", "mixed"])
+def test_names_that_dali_has_for_a_gpu(folder, device):
+    assert "take device='cuda', and decode_device" in error_of(loader_of, folder, device=device)
 
 
 @pytest.mark.parametrize("device", [None, "cpu", "auto"])
@@ -110,7 +119,8 @@ def test_host_memory_by_any_of_its_names(folder, device):
 
 
 def test_io_that_needs_a_gpu_is_refused(folder):
-    assert "no GPU part" in error_of(loader_of, folder, io="cufile", code="unsupported")
+    message = error_of(loader_of, folder, io="cufile", code="unsupported")
+    assert "io is 'cufile', which this version reads no pictures by; take io='auto'" in message
 
 
 def test_pictures_of_a_transform_without_any_are_refused(folder):

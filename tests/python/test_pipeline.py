@@ -272,7 +272,7 @@ def test_the_decorator_is_put_above_a_function():
 
 def test_gds_is_not_in_this_version(folder):
     message = message_of(small.options(gds="on"), folder, code="unsupported")
-    assert "no GPU part" in message
+    assert "reads no pictures straight into a GPU" in message
     assert "'auto', 'off', 'on'" in message_of(small.options(gds="maybe"), folder)
     with small.options(gds="off")(folder) as loader:
         assert len(loader) == 3

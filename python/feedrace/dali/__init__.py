@@ -8,7 +8,8 @@ from feedrace.dali import pipeline_def
 from feedrace.dali.plugin.pytorch import DALIGenericIterator
 ```
 
-`device_id=None` runs on the CPU, and operators with device="mixed" or "gpu" with it. What is not
+`device_id=None` runs on the CPU, and operators with device="mixed" or "gpu" with it; `device_id=0`
+delivers to that GPU. What is not
 here says so, by name, when the pipeline is made. What differs from DALI:
 
 - **Order.** `random_shuffle` is a permutation of all samples, a function of seed and epoch; without

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from feedrace import _feedrace, errors
+from feedrace._feedrace import DeviceArray
 from feedrace.dali import nodes, types
-from feedrace.outputs import converter
+from feedrace.outputs import Convert, converter
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,9 +36,15 @@ class ImageOutput:
         return batch.images
 
     def samples(self, batch: Any) -> Any:
+        if batch.device >= 0:
+            return batch.images if batch.images is not None else batch.image_list
         if batch.images is None:
             return [as_numpy(image) for image in batch.image_list]
         return as_numpy(batch.images)
+
+    def converted(self, batch: Any, convert: Convert) -> Any:
+        """As `dense`, of a framework."""
+        return convert(self.dense(batch))
 
 
 @dataclass(frozen=True)
@@ -54,6 +61,19 @@ class LabelOutput:
         return labels if self.is_squeezed else labels.reshape(-1, 1)
 
     samples = dense
+
+    def converted(self, batch: Any, convert: Convert) -> Any:
+        """Of a framework, on the GPU where the batch is: its type is changed there."""
+        if batch.device < 0:
+            return convert(self.dense(batch))
+        labels = convert(batch.labels)
+        if type(labels).__module__.partition(".")[0] == "torch":
+            import torch
+
+            labels = labels.to(getattr(torch, self.dtype))
+        else:
+            labels = labels.astype(self.dtype)
+        return labels if self.is_squeezed else labels.reshape(-1, 1)
 
 
 @dataclass(frozen=True)
@@ -89,6 +109,9 @@ class BytesOutput:
                 "write it at one length, or take samples one by one: pipe.run()[…].at(i)",
             )
         return np.stack(arrays)
+
+    def converted(self, batch: Any, convert: Convert) -> Any:
+        return convert(self.dense(batch))
 
 
 class Description:
@@ -168,5 +191,5 @@ def _steps(node: nodes.Images) -> list[nodes.Step]:
 
 
 def as_numpy(array: Any) -> np.ndarray:
-    """A native array as numpy's, writable and without a copy."""
-    return converter("numpy")(array)
+    """A native array as numpy's, writable: of host memory without a copy, of a GPU's a copy."""
+    return array.numpy() if isinstance(array, DeviceArray) else converter("numpy")(array)

@@ -27,6 +27,9 @@ class Graph:
     draw_count: int = 0
     readers: list[Reader] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    uses_gpu: bool = False  # Some operator is on one, or an output is brought there.
+    decode_device: str = "cpu"
+    hardware_share: float | None = None  # DALI's hw_decoder_load, where it is given.
 
     def note(self, text: str) -> None:
         if text not in self.notes:
@@ -84,10 +87,14 @@ class DataNode:
     kind = "a node"
 
     def gpu(self) -> DataNode:
-        """Itself: everything runs where the pipeline does."""
+        """Itself, on the pipeline's GPU, where it has one: all outputs of a batch are there."""
+        if (graph := _current.get()) is not None:
+            graph.uses_gpu = True
         return self
 
-    cpu = gpu
+    def cpu(self) -> DataNode:
+        """Itself: what a pipeline with a GPU gives is on it all the same."""
+        return self
 
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("_"):

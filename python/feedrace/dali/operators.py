@@ -74,7 +74,10 @@ def operator(
         def call(*inputs: Any, **given: Any) -> Any:
             graph = nodes.current(name)
             check_call(name, whole, inputs, given)
-            errors.check_choice(name, "device", given.pop("device", "cpu"), _DEVICES)
+            device = errors.check_choice(name, "device", given.pop("device", "cpu"), _DEVICES)
+            graph.uses_gpu = graph.uses_gpu or device != "cpu"
+            if name.startswith("fn.decoders."):
+                graph.decode_device = "cpu" if device == "cpu" else "cuda"
             for key, values in arguments.only.items():
                 _check_only(name, key, given.pop(key, values[0]), values)
             for key in (*arguments.hints, *_COMMON_HINTS):

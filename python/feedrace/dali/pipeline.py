@@ -11,11 +11,11 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from feedrace import errors
+from feedrace import devices, errors
 from feedrace.calls import check_call, checked, checked_methods
 from feedrace.dali import nodes, operators, source, types
 from feedrace.dali.description import Description
-from feedrace.dali.tensors import TensorListCPU
+from feedrace.dali.tensors import TensorListCPU, TensorListGPU, tensor_list
 from feedrace.missing import not_there
 
 __all__ = ["Pipeline", "pipeline_def"]
@@ -74,7 +74,7 @@ class Pipeline:
     Args:
         batch_size: Samples of a batch.
         num_threads: Decode threads; None: by the number of cores.
-        device_id: None runs on the CPU; this version has no GPU part.
+        device_id: The GPU for batches, where any operator is on it; None: the CPU.
         seed: Of order and draws; None or -1: 0, the same in every run.
         prefetch_queue_depth: Batches made ahead.
 
@@ -97,8 +97,7 @@ class Pipeline:
         self.max_batch_size = errors.check_int(where, "batch_size", batch_size, 1)
         is_auto = operators.is_unset(num_threads)
         self.num_threads = 0 if is_auto else errors.check_int(where, "num_threads", num_threads, 1)
-        _check_device(where, device_id)
-        self.device_id = None
+        self.device_id = _check_device(where, device_id)
         self.seed = operators.seed_of(where, seed) or 0
         depth = others.pop("prefetch_queue_depth", 2)
         self.prefetch_queue_depth = _check_depth(where, depth)
@@ -141,11 +140,22 @@ class Pipeline:
         self.start("fill")
 
     def enable_gds(self) -> None:
-        """Has no effect on the CPU, and logs so: there is no GPU memory to read into."""
-        _log.warning(
-            "dali: enable_gds() has no effect: this pipeline runs on the CPU; "
-            "reads take the path that the plan names"
-        )
+        """Has no effect, and logs so: pictures reach a GPU by way of host memory."""
+        _log.warning("dali: enable_gds() has no effect: reads take the path that the plan names")
+
+    @property
+    def device(self) -> dict[str, Any]:
+        """Where batches go and are decoded, as the native loader's arguments."""
+        if self.device_id is None or not self._graph.uses_gpu:
+            return {}
+        share = self._graph.hardware_share
+        return {
+            "device": f"cuda:{self.device_id}",
+            "decode_device": self._graph.decode_device,
+            "hardware_share": share,
+            "cuda_plugin": devices.plugin_places(None),
+            "cuda_libraries": devices.library_folders(None),
+        }
 
     def start(self, last_batch: str) -> Any:
         """The native loader, opened with this rule for the last batch of an epoch."""
@@ -186,15 +196,15 @@ class Pipeline:
             raise errors.error("not_found", "Pipeline: an epoch without samples; check the reader")
         return batch
 
-    def run(self) -> tuple[TensorListCPU, ...]:
+    def run(self) -> tuple[TensorListCPU | TensorListGPU, ...]:
         """The next batch, of `batch_size` samples: one list of tensors for each output.
 
-        At the end of an epoch the batch is filled with repeats from it, and the next epoch follows.
+        Images of a pipeline with a GPU are on it; labels and components are copied to the CPU. At
+        the end of an epoch the batch is filled with repeats from it, and the next epoch follows.
         """
         batch = self.take()
         return tuple(
-            TensorListCPU(output.samples(batch), output.layout)
-            for output in self.description.outputs
+            tensor_list(output.samples(batch), output.layout) for output in self.description.outputs
         )
 
     outputs = share_outputs = run
@@ -269,16 +279,11 @@ class Pipeline:
         raise not_there(f"{found}; {hint} {errors.listed(_METHODS)}")
 
 
-def _check_device(where: str, device_id: Any) -> None:
+def _check_device(where: str, device_id: Any) -> int | None:
     is_number = isinstance(device_id, int)
     if device_id is None or (is_number and device_id == types.CPU_ONLY_DEVICE_ID):
-        return
-    number = errors.check_int(where, "device_id", device_id, 0)
-    raise errors.unsupported(
-        where,
-        f"device_id={number} asks for a GPU, and this version of feedrace has no GPU part",
-        "give device_id=None to run the same pipeline on the CPU",
-    )
+        return None
+    return errors.check_int(where, "device_id", device_id, 0)
 
 
 def _check_depth(where: str, depth: Any) -> int:

@@ -41,6 +41,7 @@ def open_loader(pipe: Pipeline, description: Description, last_batch: str) -> An
             image_fields=description.image_fields,
             fields=description.fields,
             label_field="" if reader.components else "auto",
+            **pipe.device,
         )
 
 

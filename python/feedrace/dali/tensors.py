@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `Pipeline.run` gives: lists of samples, as DALI's, over NumPy arrays."""
+"""What `Pipeline.run` gives: lists of samples, as DALI's, over NumPy arrays or a GPU's memory."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from feedrace import errors
+from feedrace._feedrace import DeviceArray
 from feedrace.calls import checked_methods
 from feedrace.dali import types
 
@@ -101,3 +102,95 @@ class TensorListCPU:
 
     def as_cpu(self) -> TensorListCPU:
         return self
+
+
+@checked_methods
+class TensorGPU:
+    """One dense array of a GPU, for DLPack and the CUDA Array Interface, without a copy."""
+
+    def __init__(self, array: DeviceArray, layout: str = "") -> None:
+        self._array = array
+        self._layout = layout
+
+    def shape(self) -> list[int]:
+        return list(self._array.shape)
+
+    @property
+    def dtype(self) -> types.DALIDataType:
+        return types.of_numpy(self._array.dtype)
+
+    def layout(self) -> str:
+        """ "HWC", "CHW", with "N" in front for a batch."""
+        return self._layout
+
+    def device_id(self) -> int:
+        return int(self._array.__dlpack_device__()[1])
+
+    def as_cpu(self) -> TensorCPU:
+        """A copy, which is waited for."""
+        return TensorCPU(self._array.numpy(), self._layout)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return dict(self._array.__cuda_array_interface__)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._array.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        kind, number = self._array.__dlpack_device__()
+        return kind, number
+
+
+@checked_methods
+class TensorListGPU:
+    """The samples of one output of a batch on a GPU; theirs for good."""
+
+    def __init__(self, samples: DeviceArray | list[DeviceArray], layout: str = "") -> None:
+        self._samples = samples
+        self._layout = layout
+
+    def __len__(self) -> int:
+        return len(self._samples)
+
+    def __getitem__(self, index: int) -> TensorGPU:
+        return TensorGPU(self._samples[index], self._layout)
+
+    def __iter__(self) -> Iterator[TensorGPU]:
+        return (self[index] for index in range(len(self)))
+
+    def shape(self) -> list[tuple[int, ...]]:
+        return [tuple(one.shape()) for one in self]
+
+    @property
+    def dtype(self) -> types.DALIDataType:
+        return self[0].dtype
+
+    def layout(self) -> str:
+        return self._layout
+
+    def device_id(self) -> int:
+        return self[0].device_id()
+
+    def is_dense_tensor(self) -> bool:
+        return isinstance(self._samples, DeviceArray)
+
+    def as_tensor(self) -> TensorGPU:
+        """[N, …], where all samples have one shape."""
+        if not isinstance(self._samples, DeviceArray):
+            fix = "take them one by one, by list[i], or resize them to one size"
+            raise errors.invalid("as_tensor", "samples have different shapes", fix)
+        return TensorGPU(self._samples, f"N{self._layout}" if self._layout else "")
+
+    def as_cpu(self) -> TensorListCPU:
+        """A copy, which is waited for."""
+        if isinstance(self._samples, DeviceArray):
+            return TensorListCPU(self._samples.numpy(), self._layout)
+        return TensorListCPU([one.numpy() for one in self._samples], self._layout)
+
+
+def tensor_list(samples: Any, layout: str) -> TensorListCPU | TensorListGPU:
+    """The list of an output's samples, where they are."""
+    one = samples[0] if isinstance(samples, list) and samples else samples
+    kind = TensorListGPU if isinstance(one, DeviceArray) else TensorListCPU
+    return kind(samples, layout)

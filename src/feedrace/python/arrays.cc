@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "feedrace/python/interpreter_lock.h"
+
 namespace nb = nanobind;
 
 namespace feedrace::python {
@@ -26,18 +28,28 @@ nb::dlpack::dtype dtype_of(DType dtype) {
   return nb::dtype<std::int64_t>();
 }
 
+using Owner = std::shared_ptr<const void>;
+
+void let_go(void* owner) noexcept { delete static_cast<Owner*>(owner); }
+
+/// The last batch of a loader that is gone gives device memory back, which waits for the device.
+void let_go_unlocked(void* owner) noexcept {
+  const Unlocked unlocked;
+  let_go(owner);
+}
+
 }  // namespace
 
 nb::object array_of(const Tensor& tensor, std::shared_ptr<const void> owner) {
   auto held = std::make_unique<std::shared_ptr<const void>>(std::move(owner));
-  const nb::capsule keeper(held.get(), [](void* data) noexcept {
-    delete static_cast<std::shared_ptr<const void>*>(data);
-  });
+  const bool is_on_device = tensor.device >= 0;
+  const nb::capsule keeper(held.get(), is_on_device ? &let_go_unlocked : &let_go);
   held.release();  // NOLINT(bugprone-unused-return-value): the capsule has it.
   const std::vector<std::size_t> shape(tensor.shape.begin(), tensor.shape.end());
+  const int device_kind = is_on_device ? nb::device::cuda::value : nb::device::cpu::value;
   return nb::cast(nb::ndarray<nb::array_api>(tensor.data, shape.size(), shape.data(), keeper,
-                                             nullptr, dtype_of(tensor.dtype),
-                                             nb::device::cpu::value, 0));
+                                             nullptr, dtype_of(tensor.dtype), device_kind,
+                                             is_on_device ? tensor.device : 0));
 }
 
 }  // namespace feedrace::python

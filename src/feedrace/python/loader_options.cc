@@ -321,6 +321,11 @@ LoaderOptions loader_options_of(const nb::kwargs& given, std::vector<Held>& held
   arguments.read("error_budget_share", options.error_budget_share, "a number in [0, 1]");
   options.quarantine_file = path(arguments, "quarantine_file");
   arguments.read("memory_limit", options.memory_limit_bytes, "a number of bytes");
+  arguments.read("device", options.device, "a str");
+  arguments.read("decode_device", options.decode_device, "a str");
+  arguments.read("hardware_share", options.hardware_share, "a number in [0, 1]");
+  options.cuda_plugin = paths(arguments, "cuda_plugin");
+  options.cuda_libraries = paths(arguments, "cuda_libraries");
   arguments.read("timeout", options.timeout_seconds, "a number of seconds");
   arguments.read("max_pixels", options.max_pixels, "a whole number of at least 1");
   arguments.finish();
@@ -340,6 +345,8 @@ const char* const kLoaderOptionsDoc =
     "sqpoll,\n"
     "iopoll, io_fallback, on_error, error_budget, error_budget_share, quarantine_file, "
     "memory_limit\n"
-    "(bytes), timeout (seconds), max_pixels. feedrace.ImageLoader explains them.";
+    "(bytes), device, decode_device, hardware_share, cuda_plugin, cuda_libraries, timeout "
+    "(seconds),\n"
+    "max_pixels. feedrace.ImageLoader explains them.";
 
 }  // namespace feedrace::python

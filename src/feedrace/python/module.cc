@@ -8,9 +8,15 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
+#include "feedrace/cuda/plugin_loader.h"
 #include "feedrace/pipeline.h"
+#include "feedrace/python/device_array.h"
+#include "feedrace/python/interpreter_lock.h"
 #include "feedrace/python/loader_binding.h"
 #include "feedrace/python/native_error.h"
 #include "feedrace/python/steps.h"
@@ -35,6 +41,22 @@ nb::dict described(const nb::list& steps) {
   return out;
 }
 
+/// JSON: what `info` of the plug-in's table says, and the plug-in itself as "plugin".
+std::string gpu_info(std::vector<std::string> plugin_places, std::vector<std::string> libraries) {
+  const Unlocked unlocked;
+  const auto plugin = cuda::Plugin::load({std::move(plugin_places), std::move(libraries)});
+  if (!plugin) raise(plugin.error());
+  const auto text = (*plugin)->facts();
+  if (!text) raise(text.error());
+  auto facts = nlohmann::ordered_json::parse(*text);
+  const feedrace_cuda_plugin& table = (*plugin)->table();
+  facts["plugin"] = {{"version", table.version},
+                     {"path", (*plugin)->path()},
+                     {"built_for_cuda", table.built_for_cuda},
+                     {"architectures", table.architectures}};
+  return facts.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
 }  // namespace
 }  // namespace feedrace::python
 
@@ -49,11 +71,15 @@ NB_MODULE(_feedrace, module) {
   module.doc() = "The C++ library of Feedrace, for the package around it.";
   module.attr("version") = FEEDRACE_VERSION;
   python::bind_error(module);
+  python::bind_device_array(module);
   python::bind_loader(module);
   module.def(
       "recipe", [](const std::string& name) { return python::steps_of(Pipeline::recipe(name)); },
       nb::arg("name"), "The steps of a recipe.");
   module.def("recipe_names", &Pipeline::recipe_names);
+  module.def("gpu_info", &python::gpu_info, nb::arg("plugin"), nb::arg("libraries"),
+             "What of a GPU this machine has, as JSON; plugin and libraries: where they are looked "
+             "for.");
   module.def("describe", &python::described, nb::arg("steps"),
              "Checks steps; gives text, notes (what does not fuse, and why), size, dtype, layout.");
 }

@@ -15,7 +15,6 @@ _HINTS = (
     "device_memory_padding_jpeg2k",
     "host_memory_padding",
     "host_memory_padding_jpeg2k",
-    "hw_decoder_load",
     "hybrid_huffman_threshold",
     "memory_stats",
     "preallocate_height_hint",
@@ -32,20 +31,28 @@ _ONLY = {
 }
 
 
-def _decode(name: str, encoded: Any, adjust_orientation: Any) -> nodes.Images:
+def _decode(name: str, encoded: Any, adjust_orientation: Any, hw_decoder_load: Any) -> nodes.Images:
     if not isinstance(encoded, nodes.Encoded):
         found = encoded.kind if isinstance(encoded, nodes.DataNode) else errors.shown(encoded)
         fix = "it takes the first output of fn.readers.file or fn.readers.webdataset"
         raise errors.invalid(name, f"its input is {found}", fix)
     is_upright = errors.check_bool(name, "adjust_orientation", adjust_orientation)
+    if hw_decoder_load is not None:
+        share = errors.check_real(name, "hw_decoder_load", hw_decoder_load, 0, 1)
+        nodes.current(name).hardware_share = share
     step = {"op": "decode", "orientation": "upright" if is_upright else "keep"}
     return nodes.Images(encoded, (step,))
 
 
 @operators.operator("fn.decoders.image", hints=(*_HINTS, *_CACHE_HINTS), only=_ONLY)
-def image(encoded: Any, *, adjust_orientation: bool = True) -> nodes.Images:
-    """uint8 HWC pictures; `adjust_orientation`: turned upright by their EXIF tag."""
-    return _decode("fn.decoders.image", encoded, adjust_orientation)
+def image(
+    encoded: Any, *, adjust_orientation: bool = True, hw_decoder_load: Any = None
+) -> nodes.Images:
+    """uint8 HWC pictures; `adjust_orientation`: turned upright by their EXIF tag.
+
+    `hw_decoder_load`: share of the encoded bytes for a GPU's JPEG engine; None: 0.65.
+    """
+    return _decode("fn.decoders.image", encoded, adjust_orientation, hw_decoder_load)
 
 
 @operators.operator(
@@ -62,10 +69,11 @@ def image_crop(
     crop_pos_x: Any = 0.5,
     crop_pos_y: Any = 0.5,
     adjust_orientation: bool = True,
+    hw_decoder_load: Any = None,
 ) -> nodes.Images:
     """A part of (height, width) pixels; only what it needs is decoded."""
     name = "fn.decoders.image_crop"
-    node = _decode(name, encoded, adjust_orientation)
+    node = _decode(name, encoded, adjust_orientation, hw_decoder_load)
     sides = geometry.sides_of_crop(name, crop, crop_h, crop_w)
     if sides is None:
         raise errors.invalid(name, "no size is given", "give crop=(height, width)")
@@ -80,10 +88,11 @@ def image_random_crop(
     random_aspect_ratio: Any = (3 / 4, 4 / 3),
     num_attempts: int = 10,
     adjust_orientation: bool = True,
+    hw_decoder_load: Any = None,
 ) -> nodes.Images:
     """A part of random place and size, for fn.resize, which has to follow, to bring to one size."""
     name = "fn.decoders.image_random_crop"
-    node = _decode(name, encoded, adjust_orientation)
+    node = _decode(name, encoded, adjust_orientation, hw_decoder_load)
     step = geometry.random_crop_step(name, random_area, random_aspect_ratio, num_attempts)
     return node.then(random_crop=step)
 

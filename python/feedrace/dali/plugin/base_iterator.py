@@ -11,7 +11,7 @@ from feedrace import errors
 from feedrace.calls import checked_methods
 from feedrace.dali import operators
 from feedrace.dali.pipeline import Pipeline
-from feedrace.outputs import converter
+from feedrace.outputs import converter, torch_refusal
 
 _log = logging.getLogger("feedrace")
 
@@ -83,6 +83,9 @@ class BaseIterator:
             fix = f"leave {other} out: the reader tells"
             raise errors.invalid(self.where, f"{other} beside reader_name", fix)
         self.batch_size = self._pipes[0].max_batch_size
+        is_on_gpu = any(pipe.device for pipe in self._pipes)
+        if is_on_gpu and self.framework == "torch" and (refusal := torch_refusal()):
+            raise errors.unsupported(self.where, refusal, "or give the pipeline device_id=None")
         self._convert = converter(self.framework)
         self._steps: int | None = None
         self._last_size: int | None = None  # Samples of the last step, where `size` cuts it.
@@ -208,7 +211,7 @@ class BaseIterator:
     def _fetch(self) -> Any:
         batches = [
             {
-                name: self._convert(output.dense(batch))
+                name: output.converted(batch, self._convert)
                 for name, output in zip(self.output_map, pipe.description.outputs, strict=True)
             }
             for pipe in self._pipes
