@@ -52,16 +52,19 @@ class GpuLoader : public ::testing::Test {
     const std::string wanted_decoder = wanted.decode_device;
     Loader on_gpu(wanted);
     wanted.device = "cpu";
+    wanted.decode_device = "auto";
     Loader on_host(wanted);
     EXPECT_EQ(on_gpu.plan().device.substr(0, 6), "cuda:0");
-    if (wanted_decoder == "cuda" && !on_gpu.plan().decode_device.empty()) {
-      EXPECT_EQ(on_gpu.plan().decode_device, "cuda:0");
-    }
+    const bool is_on_gpu = wanted_decoder == "cuda";
+    EXPECT_EQ(on_gpu.plan().decode_device, is_on_gpu ? "cuda:0" : "cpu");
     std::vector<Batch> kept;
     while (auto batch = on_gpu.next()) {
       batch->on_device->hand_over(0);
       kept.push_back(*std::move(batch));
     }
+    const DeviceStats counts = on_gpu.stats().device.value_or(DeviceStats{});
+    EXPECT_EQ(counts.hardware_decoded + counts.software_decoded > 0, is_on_gpu);
+    EXPECT_EQ(counts.host_decoded > 0, !is_on_gpu);
     double sum = 0;
     std::size_t values = 0;
     for (const Batch& batch : kept) {
