@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // nvJPEG's and the driver's calls fail, one after the other.
 #include <cstring>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -107,6 +108,11 @@ TEST_F(DecoderTest, ACallThatFailedIsNotAtWorkOnItsOutputs) {
 struct InjectedCall {
   const char* name;
   int code;
+
+  /// For the names of the tests, which addresses would make others in every run.
+  friend void PrintTo(const InjectedCall& call, std::ostream* out) {
+    *out << call.name << " gives " << call.code;
+  }
 };
 
 class DecoderFailureTest : public DecoderTest,
