@@ -1,11 +1,72 @@
 """The C++ library of Feedrace, for the package around it."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from feedrace import Error as Error
 
 
 version: str = ...
+
+class DeviceArray:
+    """
+    Memory of a GPU, which is the consumer's until the last array over it is gone.
+
+    torch.from_dlpack, jax.dlpack.from_dlpack and cupy.from_dlpack take it without a copy, and make
+    their stream go on behind the copies to the GPU. Work on another stream must be behind that one's,
+    and before it again when the array is dropped.
+    """
+
+    @property
+    def shape(self) -> tuple: ...
+
+    @property
+    def ndim(self) -> int: ...
+
+    @property
+    def dtype(self) -> str:
+        """"float16", as NumPy and torch spell it."""
+
+    @property
+    def nbytes(self) -> int: ...
+
+    @property
+    def device(self) -> str:
+        """"cuda:0\""""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int) -> DeviceArray:
+        """One of the first dimension, without a copy."""
+
+    def __dlpack__(self, *, stream: object | None = ..., max_version: object | None = ..., dl_device: object | None = ..., copy: object | None = ...) -> object:
+        """
+        stream: None or 1 the default stream, 2 that of each thread, -1 none, or a handle; it goes on behind
+        the copies. dl_device=(1, 0) copies to the host.
+        """
+
+    def __dlpack_device__(self) -> tuple: ...
+
+    @property
+    def __cuda_array_interface__(self) -> dict:
+        """Version 3, on the default stream."""
+
+    def __array__(self, *args, **kwargs) -> object:
+        """Refused: a copy to the host is asked for by name."""
+
+    def numpy(self) -> object:
+        """A copy on the host, of NumPy; waits for it."""
+
+    def hand_over(self, stream: int) -> None:
+        """
+        Makes a stream, as of __dlpack__, go on behind the copies to the GPU; the memory returns behind what is
+        on it when the array is dropped.
+        """
+
+    def synchronize(self) -> None:
+        """Waits until the memory is filled."""
+
+    def __repr__(self) -> str: ...
 
 class Batch:
     """
@@ -63,6 +124,17 @@ class Batch:
     def field(self, name: str) -> object:
         """[N] of bytes as stored; None where a sample has none."""
 
+    @property
+    def device(self) -> int:
+        """
+        Number of the GPU that has images and labels; -1: they are in memory of the host.
+        """
+
+    def hand_over(self, stream: int) -> None:
+        """
+        Makes a stream of CUDA, by its handle (0 the default stream), go on behind the copies to the GPU.
+        """
+
 class Loader:
     """
     The loader of C++, as it is. Any thread may use it; calls that move it, or ask where it stands, wait for each other.
@@ -77,7 +149,8 @@ class Loader:
         fields, batch_size, shuffle, shuffle_chunk, shuffle_window, seed, last_batch, rank, world_size,
         all_gather, num_threads, prefetch_factor, queue_depth, backend, page_cache, shared_cache, sqpoll,
         iopoll, io_fallback, on_error, error_budget, error_budget_share, quarantine_file, memory_limit
-        (bytes), timeout (seconds), max_pixels. feedrace.ImageLoader explains them.
+        (bytes), device, decode_device, hardware_share, cuda_plugin, cuda_libraries, timeout (seconds),
+        max_pixels. feedrace.ImageLoader explains them.
         """
 
     def __del__(*args, **kwargs) -> Any: ...
@@ -166,6 +239,11 @@ def recipe(name: str) -> list:
     """The steps of a recipe."""
 
 def recipe_names() -> list[str]: ...
+
+def gpu_info(plugin: Sequence[str], libraries: Sequence[str]) -> str:
+    """
+    What of a GPU this machine has, as JSON; plugin and libraries: where they are looked for.
+    """
 
 def describe(steps: list) -> dict:
     """

@@ -19,7 +19,7 @@ __all__ = ["gpu_info", "library_folders", "native_device", "plugin_places"]
 
 _PLUGIN_PACKAGE = "feedrace_cuda"
 # In site-packages: nvJPEG and cuFile, where NVIDIA's wheels of CUDA 13 are installed.
-_WHEEL_FOLDER = Path("cu13/lib")
+_WHEEL_FOLDER = Path("nvidia/cu13/lib")
 Paths = str | PathLike[str] | Sequence[str | PathLike[str]]
 
 
@@ -71,7 +71,8 @@ def plugin_places(given: list[str] | None) -> list[str]:
         return given
     if named := os.environ.get("FEEDRACE_CUDA_PLUGIN"):
         return [named]
-    return [str(folder) for folder in _folders_of(_PLUGIN_PACKAGE)]
+    spec = importlib.util.find_spec(_PLUGIN_PACKAGE)  # Which does not import it.
+    return list(spec.submodule_search_locations or ()) if spec else []
 
 
 def library_folders(given: list[str] | None) -> list[str]:
@@ -80,14 +81,9 @@ def library_folders(given: list[str] | None) -> list[str]:
         return given
     if named := os.environ.get("FEEDRACE_CUDA_LIBRARIES"):
         return [named]
-    folders = [folder / _WHEEL_FOLDER for folder in _folders_of("nvidia")]
+    # Not by the package "nvidia": one of its wheels may hide those of another folder.
+    folders = [Path(place) / _WHEEL_FOLDER for place in sys.path]
     return [str(folder) for folder in folders if folder.is_dir()]
-
-
-def _folders_of(package: str) -> list[Path]:
-    """Of an installed package, which is not imported."""
-    spec = importlib.util.find_spec(package)
-    return [Path(place) for place in (spec.submodule_search_locations or ())] if spec else []
 
 
 def native_device(device: str) -> str:

@@ -80,9 +80,11 @@ class Stubs:
         self._call("cuInit", 0)
         with self.context():
             self._call("cuStreamCreateWithPriority", ctypes.byref(handle), 1, 0)
-        yield handle.value
-        with self.context():
-            self._call("cuStreamDestroy_v2", handle)
+        try:
+            yield handle.value
+        finally:
+            with self.context():
+                self._call("cuStreamDestroy_v2", handle)
 
     def synchronize(self, stream=0):
         with self.context():

@@ -18,6 +18,9 @@ class Cuda:
         self.waits = []
         self.is_in_use = False
         self.current = 0
+        # Called with a stream behind each hand-over, where torch itself works on a tensor: its work
+        # here is the host's, and ordered by no stream.
+        self.synchronize = None
 
     def use(self, handle):
         """Makes a stream this thread's current one."""
@@ -51,6 +54,8 @@ def give_torch_cuda(monkeypatch):
             return of_host(array)
         stream = made.current_stream(f"cuda:{number}").cuda_stream
         capsule = array.__dlpack__(stream=stream or 1, max_version=(1, 0))
+        if made.synchronize is not None:
+            made.synchronize(stream)
         pointer = ctypes.pythonapi.PyCapsule_GetPointer
         pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
         managed = pointer(capsule, b"dltensor_versioned")

@@ -23,7 +23,7 @@ def on_gpu(stubs, monkeypatch):
 def cropped(folder, device="cpu", load=None, to_gpu=False):
     encoded, labels = fn.readers.file(file_root=str(folder), name="Reader")
     images = fn.decoders.image(encoded, device="cpu", hw_decoder_load=load)
-    images = fn.crop_mirror_normalize(images, crop=(32, 32), dtype=types.FLOAT, device=device)
+    images = fn.crop_mirror_normalize(images, crop=(24, 24), dtype=types.FLOAT, device=device)
     return (images.gpu() if to_gpu else images), labels
 
 
@@ -40,15 +40,15 @@ def test_images_are_on_the_gpu_and_the_same(on_gpu, dali_folder):
 def test_lists_and_tensors_of_the_gpu(on_gpu, dali_folder):
     on_gpu.set_devices(2)
     images, _ = cropped(dali_folder, device="gpu", device_id=1).run()
-    assert (len(images), images.shape(), images.layout()) == (4, [(3, 32, 32)] * 4, "CHW")
+    assert (len(images), images.shape(), images.layout()) == (4, [(3, 24, 24)] * 4, "CHW")
     assert (images.dtype, images.device_id(), images.is_dense_tensor()) == (types.FLOAT, 1, True)
     whole = images.as_tensor()
     assert isinstance(whole, TensorGPU)
-    assert (whole.shape(), whole.layout(), whole.dtype) == ([4, 3, 32, 32], "NCHW", types.FLOAT)
+    assert (whole.shape(), whole.layout(), whole.dtype) == ([4, 3, 24, 24], "NCHW", types.FLOAT)
     assert whole.device_id() == 1
     assert whole.__dlpack_device__() == (2, 1)
     assert "dltensor" in str(whole.__dlpack__(stream=1))
-    assert whole.__cuda_array_interface__["shape"] == (4, 3, 32, 32)
+    assert whole.__cuda_array_interface__["shape"] == (4, 3, 24, 24)
     values = np.asarray(whole.as_cpu())
     assert all(np.array_equal(np.asarray(one.as_cpu()), values[i]) for i, one in enumerate(images))
 
@@ -104,9 +104,9 @@ def test_an_iterator_gives_tensors_of_the_gpu(on_gpu, cuda, dali_folder, dali_py
         pipe = cropped(dali_folder, to_gpu=to_gpu, **options)
         iterator = dali_pytorch.DALIClassificationIterator(pipe, reader_name="Reader")
         for (batch,) in iterator:
-            on_gpu.synchronize()
             yield batch["data"].clone(), batch["label"].clone()
 
+    cuda.synchronize = on_gpu.synchronize
     on_gpu.set_delay_us(300)
     before = on_gpu.calls("cuStreamWaitEvent")
     found = list(batches(device="gpu", device_id=0))

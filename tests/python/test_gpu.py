@@ -10,6 +10,7 @@ from gpu_stubs import ON_STUBS, memory_of
 
 import feedrace as fr
 from small_loaders import error_of, loader_of
+from torchvision_import import import_torchvision
 
 FIELDS = ("image", "label", "index")
 # Decoded on the CPU, so that pictures are the host's to the last bit.
@@ -355,6 +356,7 @@ def test_numpy_has_host_memory_only(stubs, folder):
 
 
 def test_members_that_run_as_python_stay_on_the_host(stubs, folder):
+    import_torchvision()
     v2 = pytest.importorskip("torchvision.transforms.v2")
     compose = v2.Compose([v2.Resize((24, 24)), v2.ToImage(), v2.GaussianNoise()])
     arguments = {**ON_GPU, "transform": compose}

@@ -36,7 +36,7 @@ from small_loaders import IN_ORDER, error_of, indices, loader_of
         ({"num_threads": -1}, "num_threads is -1"),
         ({"prefetch_factor": 0}, "prefetch_factor is 0"),
         ({"device": "gpuu"}, "device is 'gpuu'; it must be None, 'cpu'"),
-        ({"decode_device": "gpu"}, "decode_device is 'gpu'; it must be one of"),
+        ({"decode_device": "gpu"}, "decode_device is 'gpu'; did you mean 'cpu'?"),
         ({"hardware_share": 1.1}, "hardware_share is 1.1"),
         ({"cuda_plugin": 3}, "cuda_plugin is 3; give a path, or a list of paths"),
         ({"cuda_libraries": []}, "cuda_libraries is []; give a path, or a list of paths"),

@@ -201,7 +201,13 @@ void bind_batch(nb::module_& module) {
       .def(
           "field",
           [](const PyBatch& self, const std::string& name) { return field_of(*self.batch, name); },
-          nb::arg("name"), "[N] of bytes as stored; None where a sample has none.");
+          nb::arg("name"), "[N] of bytes as stored; None where a sample has none.")
+      .def_prop_ro(
+          "device", [](const PyBatch& self) { return self.batch->labels.device; },
+          "Number of the GPU that has images and labels; -1: they are in memory of the host.")
+      .def("hand_over", &hand_batch_over, nb::arg("stream"),
+           "Makes a stream of CUDA, by its handle (0 the default stream), go on behind the copies "
+           "to the GPU.");
 }
 
 }  // namespace feedrace::python
