@@ -21,7 +21,9 @@ const char* to_string(Layout layout) noexcept;  ///< "CHW".
 
 /// A dense array that somebody else owns. Rows-major: the last dimension is contiguous.
 struct Tensor {
-  void* data = nullptr;  ///< 64-byte aligned. Of the device's memory where `device` is one.
+  /// 64-byte aligned, but in `Batch::image_list` on a GPU. Of the device's memory where `device` is
+  /// one.
+  void* data = nullptr;
   DType dtype = DType::kFloat32;
   std::vector<std::int64_t> shape;  ///< As `Batch` says.
   int device = -1;                  ///< Number of the GPU; -1: memory of the host.
@@ -43,7 +45,7 @@ class DeviceBatch {
   virtual ~DeviceBatch() = default;
   /// Makes what comes on a stream from now on start behind the copies. `stream`: a cudaStream_t or
   /// CUstream as a number, 0 the default stream. Call it for every stream that uses the batch.
-  /// Throws Error kUnsupported when the device is lost.
+  /// Throws Error kUnsupported when the device is lost. Thread-safe, as all calls here.
   virtual void hand_over(std::uint64_t stream) = 0;
   /// Waits until the batch is there: for a consumer without streams. Throws likewise.
   virtual void wait() = 0;
@@ -69,7 +71,8 @@ class Batch {
 
   /// [N, 3, H, W] or [N, H, W, 3]; raw: [N, shape...]. No data when not decoded or of many sizes.
   Tensor images;
-  /// When the pipeline lets pictures differ in size: N of [3, H, W] or [H, W, 3]; else empty.
+  /// When the pipeline lets pictures differ in size: N of [3, H, W] or [H, W, 3]; else empty. On a
+  /// GPU they lie one right behind the other.
   std::vector<Tensor> image_list;
   std::vector<FieldColumn> fields;         ///< As `LoaderOptions::fields` names them.
   Tensor labels;                           ///< [N], int64; -1 where the set has no labels.

@@ -12,6 +12,7 @@ void BatchUpload::Slot::hand_over(feedrace_cuda_stream consumer) {
   feedrace_cuda_error error{};
   require(device_->table().make_stream_wait(device_->handle(), consumer, ready_.handle(), &error),
           error);
+  const std::lock_guard lock(consumers_mutex_);
   if (std::find(consumers_.begin(), consumers_.end(), consumer) == consumers_.end()) {
     consumers_.push_back(consumer);
   }

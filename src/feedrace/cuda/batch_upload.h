@@ -39,7 +39,7 @@ class BatchUpload : public std::enable_shared_from_this<BatchUpload> {
    public:
     std::uint64_t address() const noexcept { return memory_.address(); }
     /// Makes a stream of the consumer's go on behind the copies; 0 is the default stream. Call it
-    /// for every stream that uses the batch, before it does.
+    /// for every stream that uses the batch, before it does. Thread-safe.
     void hand_over(feedrace_cuda_stream consumer);
     /// Waits until the batch is on the device: for consumers without streams.
     void wait() const { ready_.wait(); }
@@ -58,7 +58,9 @@ class BatchUpload : public std::enable_shared_from_this<BatchUpload> {
     const std::shared_ptr<Device> device_;
     DeviceMemory memory_;
     Event ready_;                                  // Behind the copies.
-    std::vector<feedrace_cuda_stream> consumers_;  // That were handed the present batch.
+    std::mutex consumers_mutex_;
+    // Guarded by consumers_mutex_. That were handed the present batch.
+    std::vector<feedrace_cuda_stream> consumers_;
     std::vector<std::unique_ptr<Event>> used_;     // Behind each consumer's work; some are spare.
     std::size_t used_count_ = 0;                   // Of `used_`, those of the last batch.
   };

@@ -36,9 +36,7 @@ Result<std::shared_ptr<cuda::Device>> open_device(const LoaderOptions& options, 
 // A picture of more pixels has more device memory than its share of a batch's time is worth, and is
 // as rare: the host decodes it.
 constexpr std::uint64_t kMostDevicePixels = std::uint64_t{1} << 26;
-// Each picture of a batch of different sizes begins at a multiple of this.
-constexpr std::size_t kRaggedAlignment = 256;
-
+constexpr std::size_t kLabelAlignment = 64;
 /// Why pictures of a pipeline can't be decoded on a device; empty when they can.
 std::string decode_refusal_of(const Pipeline& pipeline) {
   if (pipeline.reads_only || pipeline.raw) return "the pipeline decodes nothing";
@@ -268,15 +266,17 @@ std::shared_ptr<cuda::BatchUpload::Slot> DeviceDelivery::take() {
   return slot;
 }
 
-/// Where the images of a batch of different sizes lie in its slot, and behind them the labels.
+/// Where the images of a batch of different sizes lie in its slot, one right behind the other, so
+/// that with their sizes they are one jagged tensor; and behind them the labels.
 std::vector<std::size_t> DeviceDelivery::offsets_of(const PendingBatch& batch,
                                                     std::size_t& bytes) const {
   std::vector<std::size_t> offsets;
   bytes = 0;
   for (std::size_t i = 0; i < batch.size; ++i) {
     offsets.push_back(bytes);
-    bytes += round_up(bytes_of(shape_, batch.slot->image_size(i)), kRaggedAlignment);
+    bytes += bytes_of(shape_, batch.slot->image_size(i));
   }
+  bytes = round_up(bytes, kLabelAlignment);
   offsets.push_back(bytes);
   return offsets;
 }

@@ -5,7 +5,6 @@
 #include <nanobind/stl/string.h>
 
 #include <cstddef>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -172,10 +171,7 @@ nb::dict DeviceArray::cuda_array_interface() const {
 }  // namespace
 
 void hand_over(const Batch& batch, std::uint64_t stream) {
-  // One for all batches: nothing is waited for, and a DeviceBatch has none.
-  static std::mutex mutex;
   const Unlocked unlocked;
-  const std::lock_guard lock(mutex);
   batch.on_device->hand_over(stream);
 }
 

@@ -63,6 +63,13 @@ int memory_facts(feedrace_cuda_device* device, std::uint64_t* free_bytes,
   });
 }
 
+std::int32_t host_node(const feedrace_cuda_device* device) {
+  int node = -1;
+  const CUresult result = device->driver.cuDeviceGetAttribute(
+      &node, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, device->device);
+  return result == CUDA_SUCCESS ? node : -1;
+}
+
 int allocate(feedrace_cuda_device* device, std::size_t bytes, std::uint64_t* address,
              feedrace_cuda_error* error) {
   return guarded(error, [&] {
@@ -140,6 +147,7 @@ void add_memory(feedrace_cuda_plugin& table) {
   table.release = release;
   table.pin = pin;
   table.unpin = unpin;
+  table.host_node = host_node;
 }
 
 }  // namespace feedrace::cuda_plugin

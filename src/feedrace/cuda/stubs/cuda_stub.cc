@@ -115,6 +115,7 @@ struct World {
   int driver_version = CUDA_VERSION;
   std::atomic<int> compute_major = 9;
   std::atomic<int> compute_minor = 0;
+  std::atomic<int> host_node = -1;
   std::atomic<int> delay_us = 0;
   std::map<std::string, Failure> failures;
   std::map<std::string, std::uint64_t> calls;
@@ -147,6 +148,7 @@ void World::reset() {
   driver_version = CUDA_VERSION;
   compute_major = 9;
   compute_minor = 0;
+  host_node = -1;
   delay_us = 0;
   failures.clear();
   calls.clear();
@@ -192,7 +194,10 @@ bool has_context() { return !current.empty(); }
 std::shared_ptr<CUstream_st> stream_of(CUstream stream) {
   World& all = world();
   const std::lock_guard lock(all.mutex);
-  if (stream != nullptr) {
+  // The default stream by its other names; that of a thread is the same one here.
+  const bool is_default =
+      stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
+  if (!is_default) {
     const auto at = all.streams.find(stream);
     return at == all.streams.end() ? nullptr : at->second;
   }
@@ -277,6 +282,8 @@ void feedrace_stub_set_compute(int major, int minor) {
   world().compute_major = major;
   world().compute_minor = minor;
 }
+
+void feedrace_stub_set_host_node(int node) { world().host_node = node; }
 
 void feedrace_stub_fail(const char* call, int nth, int code) {
   World& all = world();
@@ -419,7 +426,7 @@ CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice
     case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: *value = 4; break;
     case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: *value = 227 * 1024; break;
     case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK: *value = 48 * 1024; break;
-    case CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID: *value = -1; break;
+    case CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID: *value = world().host_node; break;
     default: *value = 0;
   }
   return CUDA_SUCCESS;

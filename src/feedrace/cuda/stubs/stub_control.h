@@ -24,6 +24,8 @@ void feedrace_stub_set_delay_us(int microseconds);
 void feedrace_stub_set_driver_version(int version);
 /// Compute capability; 9.0 unless set.
 void feedrace_stub_set_compute(int major, int minor);
+/// The NUMA node of the host that is nearest; -1 unless set.
+void feedrace_stub_set_host_node(int node);
 /// The `nth` call from now on (1 is the next) of this name (that of the symbol, "cuMemAlloc_v2")
 /// gives `code`, and has no effect. With nth 0 every call.
 void feedrace_stub_fail(const char* call, int nth, int code);
