@@ -57,12 +57,12 @@ class BatchUpload : public std::enable_shared_from_this<BatchUpload> {
 
     const std::shared_ptr<Device> device_;
     DeviceMemory memory_;
-    Event ready_;                                  // Behind the copies.
+    Event ready_;  // Behind the copies.
     std::mutex consumers_mutex_;
     // Guarded by consumers_mutex_. That were handed the present batch.
     std::vector<feedrace_cuda_stream> consumers_;
-    std::vector<std::unique_ptr<Event>> used_;     // Behind each consumer's work; some are spare.
-    std::size_t used_count_ = 0;                   // Of `used_`, those of the last batch.
+    std::vector<std::unique_ptr<Event>> used_;  // Behind each consumer's work; some are spare.
+    std::size_t used_count_ = 0;                // Of `used_`, those of the last batch.
   };
 
   /// Slots are made when they are needed: `planned` circulate, more are made while the consumer
@@ -86,9 +86,10 @@ class BatchUpload : public std::enable_shared_from_this<BatchUpload> {
   /// What puts work of its own on the stream that fills a slot; none of it waits.
   using Produce = std::function<void(Stream&)>;
   /// Begins to fill a slot, or to complete one that others have filled on streams that did
-  /// `Slot::wait_for_last` and have come to their ends: by `produce`, then by copies of `pieces`; nobody waits for either, but
-  /// for those of the batch before the last. `keep` holds what they work with, and is let go when
-  /// they are done and somebody asks (`fill`, `collect`). Throws Error when the device is lost.
+  /// `Slot::wait_for_last` and have come to their ends: by `produce`, then by copies of `pieces`;
+  /// nobody waits for either, but for those of the batch before the last. `keep` holds what they
+  /// work with, and is let go when they are done and somebody asks (`fill`, `collect`). Throws
+  /// Error when the device is lost.
   void fill(Slot& slot, std::span<const Piece> pieces, std::shared_ptr<const void> keep,
             const Produce& produce = {});
   /// Waits until fewer than `count` batches are being copied.

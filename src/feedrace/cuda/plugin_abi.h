@@ -301,14 +301,16 @@ struct feedrace_cuda_plugin {
   int (*finish_read)(feedrace_cuda_pending_read* pending, size_t* bytes_read,
                      struct feedrace_cuda_error* error);
 
-  /* --- nvJPEG, goes on ------------------------------------------------------------------------- */
+  /* --- nvJPEG, goes on -------------------------------------------------------------------------
+   */
   /* 1 where a hardware engine gets its share of the pictures: it decodes whole ones only. */
   uint32_t (*has_hardware_engine)(const feedrace_cuda_decoder* decoder);
   /* The way that reads of the file go, as a probe of its file system has shown: enum
      feedrace_cuda_path. */
   uint32_t (*path_of_file)(const feedrace_cuda_file* file);
 
-  /* --- memory, goes on ------------------------------------------------------------------------- */
+  /* --- memory, goes on -------------------------------------------------------------------------
+   */
   /* The NUMA node of the host that is nearest to the device; -1 where there is none to tell. */
   int32_t (*host_node)(const feedrace_cuda_device* device);
 };

@@ -96,9 +96,7 @@ void choose_decoder(const LoaderOptions& options, DeviceChoice& choice) {
 }
 
 /// Whether images of one size are not in the host's slot, but come to the device by another way.
-bool are_elsewhere(const SlotShape& shape) {
-  return shape.image_bytes > 0 && shape.labels_at == 0;
-}
+bool are_elsewhere(const SlotShape& shape) { return shape.image_bytes > 0 && shape.labels_at == 0; }
 
 /// The bytes of a picture of this size.
 std::size_t bytes_of(const SlotShape& shape, ops::ImageSize size) {

@@ -65,8 +65,8 @@ int memory_facts(feedrace_cuda_device* device, std::uint64_t* free_bytes,
 
 std::int32_t host_node(const feedrace_cuda_device* device) {
   int node = -1;
-  const CUresult result = device->driver.cuDeviceGetAttribute(
-      &node, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, device->device);
+  const CUresult result =
+      device->driver.cuDeviceGetAttribute(&node, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, device->device);
   return result == CUDA_SUCCESS ? node : -1;
 }
 
@@ -113,8 +113,7 @@ void release(feedrace_cuda_device* device, std::uint64_t address) {
   }));
 }
 
-int pin(feedrace_cuda_device* device, void* memory, std::size_t bytes,
-        feedrace_cuda_error* error) {
+int pin(feedrace_cuda_device* device, void* memory, std::size_t bytes, feedrace_cuda_error* error) {
   return guarded(error, [&] {
     const Current current(*device);
     // Portable: other devices of the process copy from it as fast.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // libcuda.so.1 in the host's memory: what the driver promises, and no more. Streams are threads of
-// their own, so that work that nobody waited for is seen to be late; the thread sanitizer sees every
-// byte that is touched without an order.
+// their own, so that work that nobody waited for is seen to be late; the thread sanitizer sees
+// every byte that is touched without an order.
 #include <cuda.h>
 
 #include <algorithm>
@@ -184,9 +184,7 @@ CUcontext World::context(int ordinal) {
 }
 
 /// What a call has to fail with; counts it.
-CUresult failure_of(const char* call) {
-  return static_cast<CUresult>(feedrace_stub_failure(call));
-}
+CUresult failure_of(const char* call) { return static_cast<CUresult>(feedrace_stub_failure(call)); }
 
 bool has_context() { return !current.empty(); }
 
@@ -271,7 +269,8 @@ void CUstream_st::run() {
 
 extern "C" {
 
-// --- how tests steer it ---------------------------------------------------------------------------
+// --- how tests steer it
+// ---------------------------------------------------------------------------
 
 void feedrace_stub_reset() { world().reset(); }
 void feedrace_stub_set_devices(int count) { world().devices = count; }
@@ -350,12 +349,13 @@ void feedrace_stub_add_kernel(const char* name, feedrace_stub_kernel kernel,
   all.kernels[name] = {kernel, argument_bytes};
 }
 
-// --- the driver -------------------------------------------------------------------------------------
+// --- the driver
+// -------------------------------------------------------------------------------------
 
 // Each call: fails if it is told to, refuses what the real one refuses, and does it.
-#define FEEDRACE_STUB_ENTER(name)                                                      \
-  if (const CUresult told = failure_of(name); told != CUDA_SUCCESS) {                  \
-    return told;                                                                       \
+#define FEEDRACE_STUB_ENTER(name)                                     \
+  if (const CUresult told = failure_of(name); told != CUDA_SUCCESS) { \
+    return told;                                                      \
   }
 
 CUresult cuInit(unsigned) {
@@ -378,10 +378,17 @@ CUresult cuGetErrorName(CUresult, const char** text) {
 
 CUresult cuGetErrorString(CUresult result, const char** text) {
   switch (result) {
-    case CUDA_ERROR_OUT_OF_MEMORY: *text = "out of memory"; break;
-    case CUDA_ERROR_NO_DEVICE: *text = "no CUDA-capable device is detected"; break;
-    case CUDA_ERROR_ILLEGAL_ADDRESS: *text = "an illegal memory access was encountered"; break;
-    default: *text = "an error of the stub";
+    case CUDA_ERROR_OUT_OF_MEMORY:
+      *text = "out of memory";
+      break;
+    case CUDA_ERROR_NO_DEVICE:
+      *text = "no CUDA-capable device is detected";
+      break;
+    case CUDA_ERROR_ILLEGAL_ADDRESS:
+      *text = "an illegal memory access was encountered";
+      break;
+    default:
+      *text = "an error of the stub";
   }
   return CUDA_SUCCESS;
 }
@@ -421,13 +428,26 @@ CUresult cuDeviceGetPCIBusId(char* id, int bytes, CUdevice device) {
 CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice) {
   FEEDRACE_STUB_ENTER("cuDeviceGetAttribute")
   switch (attribute) {
-    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: *value = world().compute_major; break;
-    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: *value = world().compute_minor; break;
-    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: *value = 4; break;
-    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: *value = 227 * 1024; break;
-    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK: *value = 48 * 1024; break;
-    case CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID: *value = world().host_node; break;
-    default: *value = 0;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
+      *value = world().compute_major;
+      break;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
+      *value = world().compute_minor;
+      break;
+    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
+      *value = 4;
+      break;
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN:
+      *value = 227 * 1024;
+      break;
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK:
+      *value = 48 * 1024;
+      break;
+    case CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID:
+      *value = world().host_node;
+      break;
+    default:
+      *value = 0;
   }
   return CUDA_SUCCESS;
 }
@@ -665,8 +685,7 @@ CUresult cuStreamWaitEvent(CUstream stream, CUevent handle, unsigned) {
   FEEDRACE_STUB_ENTER("cuStreamWaitEvent")
   const auto event = found(handle);
   if (!event) return CUDA_ERROR_INVALID_HANDLE;
-  return put_on(stream,
-                [event, wanted = event->last_recorded()] { event->wait_for(wanted); });
+  return put_on(stream, [event, wanted = event->last_recorded()] { event->wait_for(wanted); });
 }
 
 CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void* data) {
