@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "feedrace/core/alignment.h"
+#include "feedrace/host/numa.h"
 #include "feedrace/pipeline/assembly.h"
 
 namespace feedrace::pipeline {
@@ -154,6 +155,9 @@ void choose_target(const LoaderOptions& options, DeviceChoice& choice) {
   auto device = open_device(options, *ordinal);
   if (device) {
     choice.device = *std::move(device);
+    const std::string root = options.system_root.empty() ? "/" : options.system_root;
+    const int node = choice.device->table().host_node(choice.device->handle());
+    if (host::node_count(root) > 1) choice.host_node = node;
     choice.name = fmt::format("cuda:{}", *ordinal);
     if (is_auto) choice.reason = "a GPU can be used";
     return;
@@ -209,6 +213,7 @@ std::optional<cuda::Picture> device_picture(const transform::DrawnPicture& drawn
 DeviceDelivery::DeviceDelivery(DeviceChoice choice, const SlotShape& shape, std::size_t planned,
                                std::size_t limit, std::shared_ptr<storage::FallbackLog> fallbacks)
     : device_(std::move(choice.device)),
+      host_node_(choice.host_node),
       shape_(shape),
       fallbacks_(std::move(fallbacks)),
       upload_(cuda::BatchUpload::create(device_, planned, limit)),
@@ -216,6 +221,10 @@ DeviceDelivery::DeviceDelivery(DeviceChoice choice, const SlotShape& shape, std:
       decodes_(decoder_ != nullptr) {}
 
 std::shared_ptr<const void> DeviceDelivery::pin(std::span<std::byte> memory) const {
+  if (host_node_ >= 0) {
+    const auto placed = host::prefer_node(memory, host_node_);
+    if (!placed) fallbacks_->add("batch slots lie anywhere: " + placed.error().message);
+  }
   try {
     return upload_->pin(memory);
   } catch (const Error& error) {

@@ -24,9 +24,10 @@ struct PendingBatch;
 
 /// Where batches are delivered, and where their pictures are decoded.
 struct DeviceChoice {
-  std::shared_ptr<cuda::Device> device;           ///< Null: the host's memory.
-  std::string name;                               ///< "cpu", "cuda:0".
-  std::string reason;                             ///< Of "auto".
+  std::shared_ptr<cuda::Device> device;  ///< Null: the host's memory.
+  std::string name;                      ///< "cpu", "cuda:0".
+  std::string reason;                    ///< Of "auto".
+  int host_node = -1;                    ///< NUMA node that copies come from best; -1: any.
   std::unique_ptr<cuda::PictureDecoder> decoder;  ///< Null: the host decodes.
   std::string decode_name;                        ///< As `name`.
   std::string decode_reason;                      ///< As `reason`.
@@ -48,7 +49,8 @@ class DeviceDelivery {
   DeviceDelivery(DeviceChoice choice, const SlotShape& shape, std::size_t planned,
                  std::size_t limit, std::shared_ptr<storage::FallbackLog> fallbacks);
 
-  /// Null where the memory can't be pinned: copies from it wait then, which is counted.
+  /// Puts memory that nobody has touched on the device's side of the machine, and pins it. Null
+  /// where it can't be pinned: copies from it wait then, which is counted.
   std::shared_ptr<const void> pin(std::span<std::byte> memory) const;
 
   /// False from the start, or since the device had no memory for pictures.
@@ -86,6 +88,7 @@ class DeviceDelivery {
   void count(const PendingBatch& batch);
 
   const std::shared_ptr<cuda::Device> device_;
+  const int host_node_;
   const SlotShape shape_;
   const std::shared_ptr<storage::FallbackLog> fallbacks_;
   const std::shared_ptr<cuda::BatchUpload> upload_;

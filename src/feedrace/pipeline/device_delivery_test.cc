@@ -15,6 +15,7 @@ namespace feedrace::pipeline {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
@@ -83,6 +84,27 @@ TEST_F(DeviceLoader, GoesOnBehindAPauseAndAState) {
   Loader second(options());
   second.load_state(first.state());
   EXPECT_EQ(remember_on_device(*second.next()), expected[2]);
+}
+
+TEST_F(DeviceLoader, SlotsLieOnTheDevicesSideOfTheMachine) {
+  const testing::TempDir system;
+  for (const int node : {0, 1}) {
+    system.write(fmt::format("sys/devices/system/node/node{}/cpulist", node), "0\n");
+  }
+  system.write("sys/devices/system/node/online", "0-1\n");
+  LoaderOptions wanted = options();
+  wanted.system_root = system.path().string();
+  const auto sentences_with = [&](int node) {
+    feedrace_stub_set_host_node(node);
+    Loader loader(wanted);
+    loader.next();
+    std::vector<std::string> all;
+    for (const FallbackCount& fallback : loader.stats().fallbacks) all.push_back(fallback.sentence);
+    return all;
+  };
+  EXPECT_THAT(sentences_with(-1), IsEmpty());
+  EXPECT_THAT(sentences_with(0), IsEmpty());  // There is one everywhere.
+  EXPECT_THAT(sentences_with(60), ElementsAre(HasSubstr("batch slots lie anywhere")));
 }
 
 TEST_F(DeviceLoader, PutsWhatCanNotBePinnedThroughPageableMemoryAndSaysSo) {
