@@ -59,7 +59,7 @@ bool comes_back(const std::shared_ptr<cuda::Device>& device, const std::byte* so
 std::vector<double> upload_batches(const std::shared_ptr<cuda::Device>& device,
                                    const HostMemory& source, std::size_t batch_bytes, int runs,
                                    int count, bool* is_whole) {
-  const auto upload = cuda::BatchUpload::create(device, batch_bytes, 4, 8);
+  const auto upload = cuda::BatchUpload::create(device, 4, 8);
   Stream consumer(device);
   const std::size_t sources = source.size_bytes() / batch_bytes;
   std::vector<double> gb_s;
@@ -68,7 +68,8 @@ std::vector<double> upload_batches(const std::shared_ptr<cuda::Device>& device,
     for (int i = 0; i < count; ++i) {
       const std::byte* from = source.data() + static_cast<std::size_t>(i) % sources * batch_bytes;
       const cuda::Piece piece[] = {{from, batch_bytes, 0}};
-      const auto slot = upload->upload(piece, nullptr);
+      const auto slot = upload->acquire(batch_bytes, {});
+      upload->fill(*slot, piece, nullptr);
       slot->hand_over(consumer.handle());
       if (run > 0 || i + 1 < count) continue;
       std::vector<std::byte> came(batch_bytes);

@@ -153,13 +153,14 @@ TEST(GpuUpload, EveryBatchIsWholeWhileSlotsGoRound) {
   const auto device = open_device();
   constexpr std::size_t kBytes = (std::size_t{1} << 20U) + 64;
   constexpr std::size_t kBatches = 20;
-  const auto upload = cuda::BatchUpload::create(device, kBytes, 3, 8);
+  const auto upload = cuda::BatchUpload::create(device, 3, 8);
   Stream consumer(device);
   for (std::uint64_t batch = 0; batch < kBatches; ++batch) {
     const auto source = std::make_shared<std::vector<std::byte>>(noise(kBytes, batch));
     const cuda::Piece pieces[] = {{source->data(), kBytes - 64, 64},
                                   {source->data() + kBytes - 64, 64, 0}};
-    const auto slot = upload->upload(pieces, source);
+    const auto slot = upload->acquire(kBytes, {});
+    upload->fill(*slot, pieces, source);
     slot->hand_over(consumer.handle());
     std::vector<std::byte> came(kBytes);
     consumer.copy_to_host(came.data(), slot->address(), kBytes);
