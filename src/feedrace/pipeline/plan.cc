@@ -360,9 +360,6 @@ std::string Plan::to_text() const {
   if (!shared_cache.empty()) line("cache", shared_cache);
   if (device != "cpu" || !device_reason.empty()) {
     line("device", device_reason.empty() ? device : device + ": " + device_reason);
-    line("decoding", decode_device_reason.empty()
-                         ? "on " + decode_device
-                         : fmt::format("on {}: {}", decode_device, decode_device_reason));
   }
   if (device != "cpu" && !decode_device.empty()) {
     line("decoding", decode_device_reason.empty() ? decode_device
