@@ -13,6 +13,7 @@
 #include "feedrace/core/buffer_pool.h"
 #include "feedrace/error.h"
 #include "feedrace/format.h"
+#include "feedrace/formats/sample_spans.h"
 #include "feedrace/pipeline/read_counters.h"
 
 namespace feedrace::pipeline {
