@@ -124,7 +124,7 @@ TEST_F(DeviceRaw, ByCuFileGivesTheBatchesOfTheHost) {
 }
 
 TEST_F(DeviceRaw, ByCuFileMayBeOfManyMegabytesOrHaveNoHeader) {
-  constexpr std::size_t kMany = 1'200'003;  // 9.6 MB.
+  constexpr std::size_t kMany = 300'003;  // 2.4 MB.
   LoaderOptions wanted = options(write_array_shards(dir_, 6, kMany));
   wanted.batch_size = 2;
   Loader large(wanted);
