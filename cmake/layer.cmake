@@ -32,7 +32,7 @@ function(feedrace_layer name)
   target_link_libraries(${target} PUBLIC ${used} PRIVATE ${layer_LINKS} feedrace_flags)
   set_property(GLOBAL APPEND PROPERTY FEEDRACE_LAYERS ${target})
 
-  if(NOT TARGET feedrace_cuda_plugin)  # Their stubs need headers of NVIDIA's.
+  if(NOT TARGET feedrace_cuda_plugin) # Their stubs need headers of NVIDIA's.
     list(FILTER tests EXCLUDE REGEX "/device_[a-z_]*_test\\.cc$")
   endif()
   if(FEEDRACE_TESTS AND tests AND NOT layer_NO_TESTS)

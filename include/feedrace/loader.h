@@ -130,14 +130,15 @@ struct LoaderOptions {
   std::uint64_t error_budget = ~std::uint64_t{0};
   /// The same as a share of the epoch's samples, in [0, 1].
   double error_budget_share = 1.0;
-  std::string quarantine_file;             ///< JSON lines of bad samples; empty: none.
-  std::uint64_t memory_limit_bytes = 0;    ///< 0: half of what the machine has free.
-  /// Where batches are delivered: "cpu", "cuda" (GPU 0), "cuda:1", or "auto": GPU 0 where one can be
-  /// used, else the host's memory, and the plan says why. Needs libfeedrace_cuda.so.
+  std::string quarantine_file;           ///< JSON lines of bad samples; empty: none.
+  std::uint64_t memory_limit_bytes = 0;  ///< 0: half of what the machine has free.
+  /// Where batches are delivered: "cpu", "cuda" (GPU 0), "cuda:1", or "auto": GPU 0 where one can
+  /// be used, else the host's memory, and the plan says why. Needs libfeedrace_cuda.so.
   std::string device = "cpu";
   /// Where JPEG pictures of a batch that goes to a GPU are decoded: "cuda": there (nvJPEG, then one
-  /// fused pass), "cpu", or "auto": there where nvJPEG is and the pipeline is one fused pass, else on
-  /// the CPU, and the plan says why. What nvJPEG refuses is decoded on the CPU in any case, counted.
+  /// fused pass), "cpu", or "auto": there where nvJPEG is and the pipeline is one fused pass, else
+  /// on the CPU, and the plan says why. What nvJPEG refuses is decoded on the CPU in any case,
+  /// counted.
   std::string decode_device = "auto";
   /// Of the encoded bytes of a batch, for the GPU's JPEG engine, where it has one; in [0, 1].
   double hardware_share = 0.65;
@@ -192,13 +193,13 @@ struct Plan {
   std::vector<std::string> unfused;  ///< A sentence for each step that is not fused, and why.
   std::vector<std::string> fields;   ///< That come along with the images.
   std::string backend;
-  std::string backend_reason;      ///< Why this one, in one line.
-  std::string device;              ///< "cpu", or "cuda:0 (NVIDIA H200)".
-  std::string device_reason;       ///< Why this one, in one line; empty when it was named.
-  std::string decode_device;       ///< Where pictures are decoded: "cpu", "cuda:0".
+  std::string backend_reason;        ///< Why this one, in one line.
+  std::string device;                ///< "cpu", or "cuda:0 (NVIDIA H200)".
+  std::string device_reason;         ///< Why this one, in one line; empty when it was named.
+  std::string decode_device;         ///< Where pictures are decoded: "cpu", "cuda:0".
   std::string decode_device_reason;  ///< Why there, in one line; empty when it was named.
-  std::string shared_cache;        ///< Where it lies and how large it may be; empty: none.
-  std::size_t reader_threads = 1;  ///< One a device.
+  std::string shared_cache;          ///< Where it lies and how large it may be; empty: none.
+  std::size_t reader_threads = 1;    ///< One a device.
   std::size_t decode_threads = 0;
   std::size_t usable_cores = 0;
   std::size_t queue_depth = 0;

@@ -104,7 +104,7 @@ struct Stats {
   std::uint64_t reads = 0;                                ///< Read requests that completed.
   LatencyHistogram read_latency;                          ///< From submission to completion.
   std::optional<CacheStats> shared_cache;                 ///< Nothing: none is used.
-  std::optional<DeviceStats> device;  ///< Nothing: batches stay in host memory.
+  std::optional<DeviceStats> device;                      ///< Nothing: batches stay in host memory.
   std::vector<StageStats> stages;
   std::string backend;                   ///< Name of the storage back end in use.
   std::vector<FallbackCount> fallbacks;  ///< All of them; the same sentence stands once.

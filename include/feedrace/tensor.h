@@ -49,7 +49,8 @@ class DeviceBatch {
   virtual void hand_over(std::uint64_t stream) = 0;
   /// Waits until the batch is there: for a consumer without streams. Throws likewise.
   virtual void wait() = 0;
-  /// Copies a tensor of the batch to the host, of `size_bytes()`, and waits for it. Throws likewise.
+  /// Copies a tensor of the batch to the host, of `size_bytes()`, and waits for it. Throws
+  /// likewise.
   virtual void read(const Tensor& tensor, std::byte* destination) = 0;
 };
 

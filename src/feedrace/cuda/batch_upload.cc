@@ -96,8 +96,11 @@ void BatchUpload::fill(Slot& slot, std::span<const Piece> pieces, std::shared_pt
 }
 
 /// After a failure no event says when what was begun is done, and it reads its sources still. The
-/// end of the stream does.
-void BatchUpload::drain() noexcept { stream_.reset(); }
+/// end of the stream does. What was copied before it is done as well then.
+void BatchUpload::drain() noexcept {
+  stream_.reset();
+  copying_.clear();
+}
 
 void BatchUpload::wait_for_room(std::size_t count) {
   collect();
@@ -109,9 +112,19 @@ void BatchUpload::wait_for_room(std::size_t count) {
       first = std::move(copying_.front());
       copying_.pop_front();
     }
-    first.done->wait();
+    wait_for(first);
     const std::lock_guard lock(mutex_);
     spare_.push_back(std::move(first.done));
+  }
+}
+
+void BatchUpload::wait_for(const Copying& copying) {
+  try {
+    copying.done->wait();
+  } catch (...) {
+    const std::lock_guard lock(mutex_);
+    drain();
+    throw;
   }
 }
 
@@ -224,14 +237,7 @@ void BatchUpload::collect() {
   }
 }
 
-void BatchUpload::finish() {
-  std::deque<Copying> copying;
-  {
-    const std::lock_guard lock(mutex_);
-    copying.swap(copying_);
-  }
-  for (const Copying& one : copying) one.done->wait();
-}
+void BatchUpload::finish() { wait_for_room(1); }
 
 std::size_t BatchUpload::slot_count() const {
   const std::lock_guard lock(mutex_);

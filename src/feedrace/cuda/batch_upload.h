@@ -120,6 +120,7 @@ class BatchUpload : public std::enable_shared_from_this<BatchUpload> {
   std::shared_ptr<Slot> lend(std::unique_ptr<Slot> slot);
   std::unique_ptr<Slot> make_slot(std::unique_ptr<Slot> slot, std::size_t bytes);
   void begin(Slot& slot, std::span<const Piece> pieces, const Produce& produce);
+  void wait_for(const Copying& copying);
   void drain() noexcept;
   std::unique_ptr<Event> spare_event();
   void give_back(std::unique_ptr<Slot> slot) noexcept;

@@ -117,7 +117,7 @@ TEST(Child, ProgramsAreFoundInThePath) {
 
 TEST(IoTable, HasALineForEachStateAndFits) {
   std::vector<IoLine> lines = lines_of(io_paths());
-  EXPECT_EQ(lines.size(), 13U + 5U);
+  EXPECT_EQ(lines.size(), 17U + 7U);
   for (IoLine& line : lines) line.rounds.resize(2);
   lines[0].reason = "short";
   lines[1].reason = std::string(200, 'x');

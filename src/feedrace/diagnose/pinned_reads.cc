@@ -93,14 +93,15 @@ class PinnedReads final : public ReadPath {
     free_.clear();
     for (std::size_t slot = 0; slot < slots_.count(); ++slot) free_.push_back(slot);
     std::uint64_t next = 0;
-    do {
+    while (true) {
       const bool goes_on = !failure_ && (next == 0 || storage::now_ns() < end_ns);
       if (!goes_on) drop_ready();
       while (goes_on && next < limits.block_count && has_room()) aim(order.at(next++));
+      if (ready_.empty() && reading_ == 0 && copying_.empty()) break;
       submit();
       take_reads();
       take_copies(arrived);
-    } while (!ready_.empty() || reading_ > 0 || !copying_.empty());
+    }
     if (failure_) return *failure_;
     counts_.system_calls = backend_->system_calls() - calls_before;
     return counts_;

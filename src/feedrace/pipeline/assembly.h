@@ -34,15 +34,15 @@ struct PendingBatch {
   std::uint64_t number = 0;  ///< In `order`.
   std::size_t size = 0;      ///< Places in use.
   std::shared_ptr<BatchSlot> slot;
-  /// Its place on a device: from the begin, where images come there by another way than `slot`; else
-  /// since the device's stage.
+  /// Its place on a device: from the begin, where images come there by another way than `slot`;
+  /// else since the device's stage.
   std::shared_ptr<cuda::BatchUpload::Slot> on_device;
-  std::atomic<std::size_t> remaining = 0;              ///< Places not filled yet.
+  std::atomic<std::size_t> remaining = 0;  ///< Places not filled yet.
   std::mutex mutex;
   std::vector<BadSample> bad_samples;   ///< Guarded by mutex; the consumer reads it when done.
   std::vector<FieldColumn> fields;      ///< A place each; written as the slot is.
   std::vector<std::string> complaints;  ///< Guarded likewise. About samples delivered all the same.
-  bool fatal = false;  ///< Guarded likewise. The consumer is to throw.
+  bool fatal = false;                   ///< Guarded likewise. The consumer is to throw.
 };
 
 /// Keeps the batches that are being made or ready, in the order of delivery, at most `window` of

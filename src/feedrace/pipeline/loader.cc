@@ -190,8 +190,8 @@ std::shared_ptr<pipeline::DeviceDelivery> Loader::Impl::make_delivery() {
 std::shared_ptr<cuda::Direct> Loader::Impl::make_direct() const {
   if (!pipeline::is_direct(options_)) return nullptr;
   if (delivery_) return pipeline::open_direct(options_, delivery_->device());
-  throw Error(ErrorCode::kUnsupported, fmt::format("backend \"cufile\" can't be had: {}",
-                                                   sizing_.plan.device_reason));
+  throw Error(ErrorCode::kUnsupported,
+              fmt::format("backend \"cufile\" can't be had: {}", sizing_.plan.device_reason));
 }
 
 /// Readers, and what those need that read into a device's memory.
@@ -200,10 +200,9 @@ pipeline::DirectParts Loader::Impl::make_readers() {
     readers_ = pipeline::make_readers(storage_, sizing_, *fallbacks_);
     return {};
   }
-  auto memory = std::make_shared<cuda::DirectMemory>(
-      direct_, sizing_.buffers.count * sizing_.buffers.bytes);
-  readers_ = {
-      pipeline::make_direct_reader(memory, sizing_, options_.queue_depth, fallbacks_)};
+  auto memory =
+      std::make_shared<cuda::DirectMemory>(direct_, sizing_.buffers.count * sizing_.buffers.bytes);
+  readers_ = {pipeline::make_direct_reader(memory, sizing_, options_.queue_depth, fallbacks_)};
   return {std::move(memory), [delivery = delivery_] { return delivery->take(); }};
 }
 

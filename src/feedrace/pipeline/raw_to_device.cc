@@ -24,7 +24,7 @@ RawToDevice::RawToDevice(std::shared_ptr<const cuda::DirectMemory> read_into, co
       raw_(raw),
       sample_bytes_(transform::raw_bytes(raw)),
       front_(decode::kMaxNpyHeaderBytes),
-      stream_(read_into_->direct()->device()),
+      stream_(std::make_unique<cuda::Stream>(read_into_->direct()->device())),
       done_(read_into_->direct()->device()) {
   try {
     pinned_ = std::make_shared<const cuda::PinnedRange>(read_into_->direct()->device(),
@@ -43,11 +43,11 @@ Result<void> RawToDevice::put(std::span<const std::byte> sample, cuda::BatchUplo
   if (!values) return values.error();
   const std::byte* const numbers = sample.data() + values->at_bytes;
   const std::uint64_t place = batch.address() + index * sample_bytes_;
-  batch.wait_for_last(stream_);
+  batch.wait_for_last(stream());
   if (is_on_device) {
-    stream_.copy_on_device(place, address_of(numbers), values->size_bytes);
+    stream().copy_on_device(place, address_of(numbers), values->size_bytes);
   } else {
-    stream_.copy_to_device(place, numbers, values->size_bytes);
+    stream().copy_to_device(place, numbers, values->size_bytes);
   }
   finish();
   return {};
@@ -55,8 +55,8 @@ Result<void> RawToDevice::put(std::span<const std::byte> sample, cuda::BatchUplo
 
 void RawToDevice::blank(cuda::BatchUpload::Slot& batch, std::size_t index) {
   const std::vector<std::byte> zeros(sample_bytes_);
-  batch.wait_for_last(stream_);
-  stream_.copy_to_device(batch.address() + index * sample_bytes_, zeros.data(), zeros.size());
+  batch.wait_for_last(stream());
+  stream().copy_to_device(batch.address() + index * sample_bytes_, zeros.data(), zeros.size());
   finish();
 }
 
@@ -65,14 +65,24 @@ std::span<const std::byte> RawToDevice::fetch_front(std::span<const std::byte> s
   if (raw_.form == RawSamples::Form::kPlain) return {};
   const std::size_t bytes = std::min(sample.size(), decode::kMaxNpyHeaderBytes);
   if (bytes == 0) return {};
-  stream_.copy_to_host(front_.data(), address_of(sample.data()), bytes);
+  stream().copy_to_host(front_.data(), address_of(sample.data()), bytes);
   finish();
   return front_.bytes().first(bytes);
 }
 
 void RawToDevice::finish() {
-  done_.record(stream_.handle());
-  done_.wait();
+  try {
+    done_.record(stream().handle());
+    done_.wait();
+  } catch (...) {
+    stream_.reset();  // Waits for what was begun, which the caller is about to let go.
+    throw;
+  }
+}
+
+cuda::Stream& RawToDevice::stream() {
+  if (!stream_) stream_ = std::make_unique<cuda::Stream>(read_into_->direct()->device());
+  return *stream_;
 }
 
 }  // namespace feedrace::pipeline

@@ -34,13 +34,14 @@ class RawToDevice {
  private:
   std::span<const std::byte> fetch_front(std::span<const std::byte> sample);
   void finish();
+  cuda::Stream& stream();
 
   const std::shared_ptr<const cuda::DirectMemory> read_into_;
   const RawSamples raw_;
   const std::size_t sample_bytes_;
   const HostMemory front_;  // Of a sample: its header comes here.
   std::shared_ptr<const cuda::PinnedRange> pinned_;
-  cuda::Stream stream_;
+  std::unique_ptr<cuda::Stream> stream_;
   cuda::Event done_;
 };
 

@@ -54,8 +54,8 @@ class SingleReader {
   storage::Backend* interruptible_ = nullptr;  // Guarded by mutex_. `backend_`, for `cancel()`.
 };
 
-/// Of what was read of a sample, its image, without the fields that lie beside it. `spans`: the data
-/// set when further fields are wanted, else null.
+/// Of what was read of a sample, its image, without the fields that lie beside it. `spans`: the
+/// data set when further fields are wanted, else null.
 Result<std::span<const std::byte>> image_of(const SingleReader::Bytes& bytes,
                                             const formats::SampleSpans* spans,
                                             std::uint64_t sample);

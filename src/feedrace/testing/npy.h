@@ -8,8 +8,8 @@
 
 namespace feedrace::testing {
 
-/// A .npy array as numpy.save writes it, of these bytes; `shape` is the inside of the tuple: "3, 4",
-/// "3,".
+/// A .npy array as numpy.save writes it, of these bytes; `shape` is the inside of the tuple: "3,
+/// 4", "3,".
 inline std::string npy(std::string_view descr, std::string_view shape, std::string_view values) {
   constexpr std::size_t kAlignment = 64;
   constexpr std::size_t kPreludeBytes = 10;

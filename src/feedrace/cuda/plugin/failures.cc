@@ -53,8 +53,7 @@ Meaning meaning_of(CUresult result) {
 void check(const Driver& driver, CUresult result, const std::string& what) {
   if (result == CUDA_SUCCESS) return;
   const char* text = nullptr;
-  const bool has_text =
-      driver.cuGetErrorString(result, &text) == CUDA_SUCCESS && text != nullptr;
+  const bool has_text = driver.cuGetErrorString(result, &text) == CUDA_SUCCESS && text != nullptr;
   const Meaning meaning = meaning_of(result);
   throw Refusal(meaning.status,
                 fmt::format("{}: error {} ({}); {}", what, static_cast<int>(result),

@@ -11,16 +11,16 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-#define FEEDRACE_NVML_CALLS(CALL)   \
-  CALL(nvmlInit)                    \
-  CALL(nvmlShutdown)                \
-  CALL(nvmlErrorString)             \
-  CALL(nvmlSystemGetDriverVersion)  \
-  CALL(nvmlDeviceGetCount)          \
-  CALL(nvmlDeviceGetHandleByIndex)  \
-  CALL(nvmlDeviceGetPciInfo)        \
-  CALL(nvmlDeviceGetMemoryInfo)     \
-  CALL(nvmlDeviceGetNumaNodeId)     \
+#define FEEDRACE_NVML_CALLS(CALL)           \
+  CALL(nvmlInit)                            \
+  CALL(nvmlShutdown)                        \
+  CALL(nvmlErrorString)                     \
+  CALL(nvmlSystemGetDriverVersion)          \
+  CALL(nvmlDeviceGetCount)                  \
+  CALL(nvmlDeviceGetHandleByIndex)          \
+  CALL(nvmlDeviceGetPciInfo)                \
+  CALL(nvmlDeviceGetMemoryInfo)             \
+  CALL(nvmlDeviceGetNumaNodeId)             \
   CALL(nvmlDeviceGetCurrPcieLinkGeneration) \
   CALL(nvmlDeviceGetCurrPcieLinkWidth)
 

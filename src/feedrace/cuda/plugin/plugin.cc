@@ -43,14 +43,14 @@ Json device_facts(const Driver& driver, int ordinal) {
   driver.cuDeviceTotalMem(&memory_bytes, device);
   const int major = attribute(driver, device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 0);
   const int minor = attribute(driver, device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 0);
-  return {{"ordinal", ordinal},
-          {"name", name},
-          {"uuid", uuid_of(driver, device)},
-          {"pci", pci},
-          {"compute", fmt::format("{}.{}", major, minor)},
-          {"memory_bytes", memory_bytes},
-          {"multiprocessors",
-           attribute(driver, device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 0)}};
+  return {
+      {"ordinal", ordinal},
+      {"name", name},
+      {"uuid", uuid_of(driver, device)},
+      {"pci", pci},
+      {"compute", fmt::format("{}.{}", major, minor)},
+      {"memory_bytes", memory_bytes},
+      {"multiprocessors", attribute(driver, device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 0)}};
 }
 
 void add_devices(const Driver& driver, Json& facts) {

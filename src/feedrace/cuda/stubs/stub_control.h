@@ -12,9 +12,10 @@ extern "C" {
 
 /// Forgets all failures and settings; makes one device of 1 GiB. Call it when nothing is in flight.
 /// The settings that a process starts with come from the environment, so that whole programs can
-/// run on the stubs: FEEDRACE_STUB_DEVICES=2, FEEDRACE_STUB_MEMORY=BYTES, FEEDRACE_STUB_DELAY_US=50,
-/// FEEDRACE_STUB_DRIVER=12040, FEEDRACE_STUB_FAIL="cuMemAlloc_v2:3:2 cuFileRead:1:5027",
-/// FEEDRACE_STUB_BLOCK_THREADS=6 (threads of a block in the host build of a kernel, even, 2 to 16).
+/// run on the stubs: FEEDRACE_STUB_DEVICES=2, FEEDRACE_STUB_MEMORY=BYTES,
+/// FEEDRACE_STUB_DELAY_US=50, FEEDRACE_STUB_DRIVER=12040, FEEDRACE_STUB_FAIL="cuMemAlloc_v2:3:2
+/// cuFileRead:1:5027", FEEDRACE_STUB_BLOCK_THREADS=6 (threads of a block in the host build of a
+/// kernel, even, 2 to 16).
 void feedrace_stub_reset();
 void feedrace_stub_set_devices(int count);
 /// Device memory of each device.
@@ -45,7 +46,8 @@ int feedrace_stub_is_device_memory(const void* address, std::size_t bytes);
 /// A kernel of ours in its host build: called with what cuLaunchKernel got.
 using feedrace_stub_kernel = void (*)(const unsigned grid[3], const unsigned block[3],
                                       void** arguments);
-/// Kernels of ours take one argument, a struct of so many bytes, of at most 512: a launch copies it.
+/// Kernels of ours take one argument, a struct of so many bytes, of at most 512: a launch copies
+/// it.
 void feedrace_stub_add_kernel(const char* name, feedrace_stub_kernel kernel,
                               std::size_t argument_bytes);
 }
