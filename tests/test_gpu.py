@@ -158,11 +158,28 @@ def test_a_gpu_that_is_not_there_is_one_line(machine, folder, command):
     for absent, said in [
         (machine(libraries=()), "libcuda.so.1"),
         (machine(devices=0), "cuInit"),
-        (machine(driver=12040), "12.4"),
     ]:
         message = one_line(command(absent, folder, "--device", "cuda"), ENVIRONMENT)
         assert said in message
     assert "2" in one_line(command(machine(devices=2), folder, "--device", "cuda:2"), ENVIRONMENT)
+
+
+@pytest.mark.parametrize("command", [plan, bench])
+def test_a_driver_too_old_for_the_kernels_copies_and_says_why_it_does_not_decode(
+    machine, folder, command
+):
+    old = machine(driver=12040)
+    told = plan(old, folder, "--device", "cuda", "--json").json()
+    assert told["device"] == "cuda:0"
+    assert told["decode_device"] == "cpu"
+    assert "13.0" in told["decode_device_reason"]
+    counts = bench(old, folder, "--device", "cuda").json()["device"]
+    assert counts["host_decoded"] >= 8
+    assert counts["hardware_decoded"] + counts["software_decoded"] == 0
+    message = one_line(
+        command(old, folder, "--device", "cuda", "--decode-device", "cuda"), ENVIRONMENT
+    )
+    assert "13.0" in message
 
 
 @pytest.mark.parametrize(
@@ -188,7 +205,7 @@ def test_a_gpu_gets_the_same_batches(machine, folder, recipe):
     there = machine()
     on_host = bench(there, folder, *more).json()
     on_gpu = bench(there, folder, *more, "--device", "cuda").json()
-    for key in ("images", "epochs", "bad_samples", "padded_samples", "output", "bytes_by_path"):
+    for key in ("images", "epochs", "bad_samples", "padded_samples", "output"):
         assert on_gpu[key] == on_host[key], key
     assert on_host["device"] is None
 

@@ -230,10 +230,15 @@ void BatchUpload::give_back(std::unique_ptr<Slot> slot) noexcept {
 void BatchUpload::collect() {
   std::vector<std::shared_ptr<const void>> let_go;  // Their ends may take locks of their own.
   const std::lock_guard lock(mutex_);
-  while (!copying_.empty() && copying_.front().done->is_done()) {
-    let_go.push_back(std::move(copying_.front().keep));
-    spare_.push_back(std::move(copying_.front().done));
-    copying_.pop_front();
+  try {
+    while (!copying_.empty() && copying_.front().done->is_done()) {
+      let_go.push_back(std::move(copying_.front().keep));
+      spare_.push_back(std::move(copying_.front().done));
+      copying_.pop_front();
+    }
+  } catch (...) {
+    drain();
+    throw;
   }
 }
 

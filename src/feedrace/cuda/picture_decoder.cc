@@ -2,6 +2,7 @@
 #include "feedrace/cuda/picture_decoder.h"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <utility>
 
@@ -58,10 +59,28 @@ PictureDecoder::PictureDecoder(std::shared_ptr<Device> device, const Options& op
       options_(options),
       stream_(std::make_unique<Stream>(device_)),
       spare_(std::make_shared<Spare>()) {
+  try_pass();
   open(kFirstSidePx, kFirstSidePx);
 }
 
 PictureDecoder::~PictureDecoder() { device_->table().close_decoder(decoder_); }
+
+/// Of one place that is another's.
+void PictureDecoder::try_pass() {
+  constexpr std::size_t kMostNumberBytes = 4;
+  const std::array<Picture, 1> none{};
+  const feedrace_cuda_output& output = options_.output;
+  const DeviceMemory destination(
+      device_, std::size_t{3} * output.width_px * output.height_px * kMostNumberBytes);
+  const std::shared_ptr<Decoded> decoded = lend();
+  const std::vector<feedrace_cuda_jpeg> jpegs = place(none, *decoded);
+  decoded->done.record(stream_->handle());
+  prepare_pass(none, jpegs, *decoded);
+  pass(*decoded, destination.address(), *stream_);
+  Event done(device_);
+  done.record(stream_->handle());
+  done.wait();
+}
 
 /// The one that there was goes when the new one is there.
 void PictureDecoder::open(std::uint32_t max_width_px, std::uint32_t max_height_px) {

@@ -41,7 +41,9 @@ class PictureDecoder {
   /// The pictures of one batch in device memory, until the last owner lets go: behind the pass.
   class Decoded;
 
-  /// Throws Error kUnsupported when there is no nvJPEG, DeviceMemoryError when there is no memory.
+  /// Runs a pass, so that a kernel that this driver or device does not take shows here. Throws Error
+  /// kUnsupported when there is no nvJPEG or no such kernel, DeviceMemoryError when there is no
+  /// memory.
   PictureDecoder(std::shared_ptr<Device> device, const Options& options);
   ~PictureDecoder();
   PictureDecoder(const PictureDecoder&) = delete;
@@ -61,6 +63,7 @@ class PictureDecoder {
   struct Spare;
 
   void open(std::uint32_t max_width_px, std::uint32_t max_height_px);
+  void try_pass();
   void fit(std::span<const Picture> pictures);
   std::shared_ptr<Decoded> lend();
   std::vector<feedrace_cuda_jpeg> place(std::span<const Picture> pictures, Decoded& decoded);

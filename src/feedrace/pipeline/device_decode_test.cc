@@ -226,6 +226,15 @@ TEST_F(DeviceLoader, WithoutNvjpegTheHostDecodes) {
   EXPECT_THROW(Loader{wanted}, Error);
 }
 
+TEST_F(DeviceLoader, WithADriverThatIsTooOldForTheKernelsTheHostDecodes) {
+  feedrace_stub_set_driver_version(12040);
+  LoaderOptions wanted = options();
+  Loader loader(wanted);
+  EXPECT_EQ(loader.plan().decode_device, "cpu");
+  EXPECT_THAT(loader.plan().decode_device_reason, HasSubstr("12.4"));
+  EXPECT_EQ(load_device_epoch(loader), on_host(wanted));
+}
+
 TEST_F(DeviceLoader, AFullDeviceLeavesThePicturesToTheHostAndSaysSo) {
   LoaderOptions wanted = options();
   Loader loader(wanted);
