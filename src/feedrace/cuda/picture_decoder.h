@@ -41,9 +41,9 @@ class PictureDecoder {
   /// The pictures of one batch in device memory, until the last owner lets go: behind the pass.
   class Decoded;
 
-  /// Runs a pass, so that a kernel that this driver or device does not take shows here. Throws Error
-  /// kUnsupported when there is no nvJPEG or no such kernel, DeviceMemoryError when there is no
-  /// memory.
+  /// Runs a pass, so that a kernel that this driver or device does not take shows here. Throws
+  /// Error kUnsupported when there is no nvJPEG or no such kernel, DeviceMemoryError when there is
+  /// no memory.
   PictureDecoder(std::shared_ptr<Device> device, const Options& options);
   ~PictureDecoder();
   PictureDecoder(const PictureDecoder&) = delete;
