@@ -170,7 +170,8 @@ std::unique_ptr<BatchUpload::Slot> BatchUpload::take_slot(std::size_t bytes,
         free_.pop_front();
       }
     }
-    if ((slot = make_slot(std::move(slot), bytes))) return slot;
+    slot = make_slot(std::move(slot), bytes);
+    if (slot) return slot;
   }
   return nullptr;
 }

@@ -201,7 +201,7 @@ void PictureDecoder::prepare_pass(std::span<const Picture> pictures,
     decoded.staging = HostMemory(options_.max_batch * kStagingBytes);
     try {
       decoded.pinned = PinnedRange(device_, decoded.staging.data(), decoded.staging.size_bytes());
-    } catch (const DeviceMemoryError&) {
+    } catch (const DeviceMemoryError&) {  // NOLINT(bugprone-empty-catch)
       // Out of pageable memory the driver copies these few bytes before the call returns.
     }
   }

@@ -123,6 +123,7 @@ class OnDevice final : public DeviceBatch {
   }
 
   std::byte* at(std::size_t bytes) const noexcept {
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): addresses of the device are numbers here.
     return reinterpret_cast<std::byte*>(slot_->address() + bytes);
   }
   std::span<const std::uint64_t> indices() const noexcept { return indices_; }

@@ -266,7 +266,8 @@ void Loader::Impl::finish_copies() noexcept {
   if (!delivery_ || is_forked()) return;
   try {
     delivery_->finish();
-  } catch (const Error&) {  // A lost device reads no more.
+  } catch (const Error&) {  // NOLINT(bugprone-empty-catch)
+    // A lost device reads no more.
   }
 }
 

@@ -4,6 +4,7 @@
 #include "feedrace/cuda/plugin/handles.h"
 
 // The kernels for all devices, put into the plug-in by cmake/cuda.cmake.
+// NOLINTNEXTLINE(readability-identifier-naming): a symbol of the assembler's.
 extern "C" const unsigned char feedrace_cuda_kernels_begin[];
 
 namespace feedrace::cuda_plugin {

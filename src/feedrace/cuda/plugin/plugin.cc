@@ -120,6 +120,6 @@ feedrace_cuda_plugin make_table() {
 
 extern "C" __attribute__((visibility("default"))) const feedrace_cuda_plugin*
 feedrace_cuda_plugin_get(void) {
-  static const feedrace_cuda_plugin table = feedrace::cuda_plugin::make_table();
-  return &table;
+  static const feedrace_cuda_plugin kTable = feedrace::cuda_plugin::make_table();
+  return &kTable;
 }
