@@ -260,7 +260,10 @@ TEST_F(DirectBackendTest, EveryReadEndsOnceAlsoWhenCancelled) {
 TEST_F(DirectBackendTest, IsDestroyedWithReadsInFlight) {
   make(true, 16);
   const auto file = open();
-  std::vector<ReadRequest> requests(16, request_of(file.get(), 0, 0, kPage));
+  std::vector<ReadRequest> requests;
+  for (std::size_t i = 0; i < 16; ++i) {
+    requests.push_back(request_of(file.get(), 0, i * kPage, kPage));
+  }
   EXPECT_EQ(backend_->submit(requests), 16U);
   backend_.reset();
   EXPECT_EQ(feedrace_stub_is_device_memory(memory_->bytes().data(), kPage), 1);
