@@ -205,8 +205,8 @@ LOADERS = {
 
 def check_output(name, options, batches):
     """What tells a training batch from a heap of bytes."""
-    torch = importlib.import_module("torch")
-    images, labels = next(batches)
+    images, labels = next(batches)  # Says what is missing.
+    torch = import_or_miss("torch")
     values = images.float()
     mean, std = values.mean().item(), values.std().item()
     good = {

@@ -2,6 +2,7 @@
 """The program where a GPU is, is not, or fails, on stub libraries: gpu-info, plan and bench loader
 --device, the rows of bench io that end in a GPU's memory."""
 
+import json
 import os
 import signal
 import subprocess
@@ -9,7 +10,7 @@ import subprocess
 import pytest
 from stub_gpus import CUFILE, LIBRARIES, NVJPEG, PLUGIN, machine, needs_stubs
 
-from conftest import HANG_SECONDS, run
+from conftest import BINARY, HANG_SECONDS, run
 from pictures import jpeg, make_folder
 
 GOOD, BAD_DATA, WRONG_USE, ENVIRONMENT, INTERRUPTED = 0, 1, 2, 3, 130
@@ -102,6 +103,30 @@ def test_gpu_info_with_a_call_that_fails_still_speaks(machine, call):
     assert result.code in (GOOD, ENVIRONMENT), result.err
     assert "terminate" not in result.err
     assert result.out.decode().startswith("plug-in   ") or len(result.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("cwd", ["there", "elsewhere"])
+def test_the_program_finds_its_plug_in_by_whatever_name_it_is_called(machine, tmp_path, cwd):
+    there = machine()
+    environment = there.environment | {
+        "PATH": f"{BINARY.parent}:{os.environ['PATH']}",
+        "FEEDRACE_CUDA_LIBRARIES": str(there.places[3]),
+    }
+    folder = BINARY.parent if cwd == "there" else tmp_path
+    found = subprocess.run(
+        ["feedrace", "gpu-info"], env=environment, cwd=folder, capture_output=True, text=True
+    )
+    assert found.returncode == GOOD, found.stderr
+    place = found.stdout.splitlines()[0].split(", ")[1]
+    assert os.path.realpath(place) == os.path.realpath(PLUGIN)
+
+
+def test_gpu_info_without_the_plug_in_is_json_too(tmp_path):
+    found = run("gpu-info", "--json", "--cuda-plugin", tmp_path / "none.so")
+    assert found.code == ENVIRONMENT
+    facts = json.loads(found.out)
+    assert facts["devices"] == []
+    assert "none.so" in facts["plugin"]["missing"]
 
 
 def test_gpu_info_without_the_plug_in(tmp_path):

@@ -194,7 +194,7 @@ struct Plan {
   std::vector<std::string> fields;   ///< That come along with the images.
   std::string backend;
   std::string backend_reason;        ///< Why this one, in one line.
-  std::string device;                ///< "cpu", or "cuda:0 (NVIDIA H200)".
+  std::string device;                ///< "cpu", or "cuda:0".
   std::string device_reason;         ///< Why this one, in one line; empty when it was named.
   std::string decode_device;         ///< Where pictures are decoded: "cpu", "cuda:0".
   std::string decode_device_reason;  ///< Why there, in one line; empty when it was named.

@@ -22,7 +22,6 @@ from feedrace.errors import (
     invalid,
     plain,
     shown,
-    unsupported,
 )
 from feedrace.sample_numbers import sample_numbers
 
@@ -336,9 +335,6 @@ def check(given: dict[str, Any]) -> dict[str, Any]:
     if checked["rank"] is not None and checked["rank"] >= checked["world_size"]:
         found = f"rank is {checked['rank']} of world_size {checked['world_size']}"
         raise invalid(WHERE, found, "ranks count from 0")
-    if checked["io"] == "cufile":
-        fix = "take io='auto'; device='cuda' delivers to a GPU by way of host memory"
-        raise unsupported(WHERE, "io is 'cufile', which this version reads no pictures by", fix)
     if checked["output"] == "numpy" and checked["device"].startswith("cuda"):
         fix = "take device='cpu', or output='torch', 'jax' or 'dlpack'"
         found = f"output is 'numpy' and device is {checked['device']!r}; NumPy has host memory only"

@@ -332,7 +332,7 @@ def test_a_gpu_that_is_not_there_is_one_error_with_the_chain(stubs, folder, tmp_
     missing = {**ON_GPU, "cuda_plugin": tmp_path / "none.so"}
     message = error_of(loader_of, folder, **missing, code="unsupported")
     assert "none.so" in message
-    assert 'install feedrace-cuda, or take device="cpu"' in message
+    assert 'install feedrace-cuda (in a checkout: make cuda), or take device="cpu"' in message
 
 
 def test_auto_takes_the_host_and_says_why(stubs, folder):

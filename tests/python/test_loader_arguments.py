@@ -119,8 +119,8 @@ def test_host_memory_by_any_of_its_names(folder, device):
 
 
 def test_io_that_needs_a_gpu_is_refused(folder):
-    message = error_of(loader_of, folder, io="cufile", code="unsupported")
-    assert "io is 'cufile', which this version reads no pictures by; take io='auto'" in message
+    message = error_of(loader_of, folder, io="cufile", code="invalid_argument")
+    assert '"cufile", which reads raw samples into a GPU' in message
 
 
 def test_pictures_of_a_transform_without_any_are_refused(folder):

@@ -67,6 +67,15 @@ std::shared_ptr<BatchUpload::Slot> BatchUpload::acquire(std::size_t bytes,
   return lend(take_slot(bytes, &stop));
 }
 
+void BatchUpload::reserve(std::size_t bytes, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    std::unique_ptr<Slot> slot(new Slot(device_, bytes));
+    const std::lock_guard lock(mutex_);
+    free_.push_back(std::move(slot));
+    ++made_;
+  }
+}
+
 std::shared_ptr<BatchUpload::Slot> BatchUpload::try_acquire(std::size_t bytes) {
   return lend(take_slot(bytes, nullptr));
 }

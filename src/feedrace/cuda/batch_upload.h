@@ -83,6 +83,8 @@ class BatchUpload : public std::enable_shared_from_this<BatchUpload> {
   std::shared_ptr<Slot> acquire(std::size_t bytes, const std::stop_token& stop);
   /// The same without a wait: null when there is none.
   std::shared_ptr<Slot> try_acquire(std::size_t bytes);
+  /// Makes `count` slots of `bytes` now, before others take the memory. Throws as `acquire`.
+  void reserve(std::size_t bytes, std::size_t count);
   /// What puts work of its own on the stream that fills a slot; none of it waits.
   using Produce = std::function<void(Stream&)>;
   /// Begins to fill a slot, or to complete one that others have filled on streams that did

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <optional>
 #include <utility>
 
@@ -19,6 +20,19 @@ constexpr std::uint32_t kSideStepPx = 256;
 // Each picture begins at a multiple of this, which loads of 16 bytes and more want.
 constexpr std::size_t kPictureAlignment = 256;
 constexpr std::size_t kStagingBytes = 256;  // A picture, as plugin_abi.h says.
+// At the end of a picture's memory: 21 pixels that no picture has in this order.
+constexpr std::size_t kMarkBytes = 64;
+
+std::byte mark_byte(std::size_t i) { return static_cast<std::byte>((i * 89 + 37) % 251); }
+
+std::size_t mark_bytes(const feedrace_cuda_picture& picture) {
+  return std::min(kMarkBytes, std::size_t{3} * picture.width_px * picture.height_px);
+}
+
+std::uint64_t mark_address(const feedrace_cuda_picture& picture) {
+  return picture.address + std::uint64_t{3} * picture.width_px * picture.height_px -
+         mark_bytes(picture);
+}
 
 /// Batches differ in size from one to the next: with room to spare, few of them ask for more.
 std::size_t with_room(std::size_t bytes) { return bytes + bytes / 2; }
@@ -37,6 +51,8 @@ void reserve(const std::shared_ptr<Device>& device, DeviceMemory& memory, std::s
 
 class PictureDecoder::Decoded {
  public:
+  HostMemory marks;  // The mark, then what is found in its place.
+  PinnedRange pinned_marks;
   explicit Decoded(const std::shared_ptr<Device>& device) : done(device) {}
 
   DeviceMemory pixels;
@@ -164,11 +180,55 @@ std::vector<feedrace_cuda_jpeg> PictureDecoder::place(std::span<const Picture> p
   return jpegs;
 }
 
-void PictureDecoder::run(std::vector<feedrace_cuda_jpeg>& jpegs) {
+void PictureDecoder::run(std::vector<feedrace_cuda_jpeg>& jpegs, Decoded& decoded) {
+  if (decodes_whole_) mark(jpegs, decoded);
   feedrace_cuda_error error{};
-  require(device_->table().decode(decoder_, jpegs.data(), static_cast<std::uint32_t>(jpegs.size()),
-                                  stream_->handle(), &error),
-          error);
+  const int status = device_->table().decode(
+      decoder_, jpegs.data(), static_cast<std::uint32_t>(jpegs.size()), stream_->handle(), &error);
+  // Nothing that the caller of the loader has given.
+  if (status == FEEDRACE_CUDA_INVALID) throw Error(ErrorCode::kUnsupported, error.message);
+  require(status, error);
+  if (decodes_whole_) look_at_marks(jpegs, decoded);
+}
+
+void PictureDecoder::make_room(const std::shared_ptr<Device>& device, HostMemory& memory,
+                               PinnedRange& pinned, std::size_t bytes) {
+  if (memory.size_bytes() >= bytes) return;
+  pinned = PinnedRange();
+  memory = HostMemory(bytes);
+  try {
+    pinned = PinnedRange(device, memory.data(), memory.size_bytes());
+  } catch (const DeviceMemoryError&) {  // NOLINT(bugprone-empty-catch)
+    // Out of pageable memory the driver copies these few bytes before the call returns.
+  }
+}
+
+/// Waits until the marks are there: the engine does not wait for the stream.
+void PictureDecoder::mark(const std::vector<feedrace_cuda_jpeg>& jpegs, Decoded& decoded) {
+  make_room(device_, decoded.marks, decoded.pinned_marks, (options_.max_batch + 1) * kMarkBytes);
+  for (std::size_t i = 0; i < kMarkBytes; ++i) decoded.marks.data()[i] = mark_byte(i);
+  for (const feedrace_cuda_jpeg& jpeg : jpegs) {
+    stream_->copy_to_device(mark_address(jpeg.output), decoded.marks.data(),
+                            mark_bytes(jpeg.output));
+  }
+  decoded.done.record(stream_->handle());
+  decoded.done.wait();
+}
+
+void PictureDecoder::look_at_marks(std::vector<feedrace_cuda_jpeg>& jpegs, Decoded& decoded) {
+  const auto found = [&](std::size_t i) { return decoded.marks.data() + (i + 1) * kMarkBytes; };
+  for (std::size_t i = 0; i < jpegs.size(); ++i) {
+    if (jpegs[i].engine != FEEDRACE_CUDA_ENGINE_HARDWARE) continue;
+    stream_->copy_to_host(found(i), mark_address(jpegs[i].output), mark_bytes(jpegs[i].output));
+  }
+  decoded.done.record(stream_->handle());
+  decoded.done.wait();
+  for (std::size_t i = 0; i < jpegs.size(); ++i) {
+    if (jpegs[i].engine != FEEDRACE_CUDA_ENGINE_HARDWARE) continue;
+    const bool is_untouched =
+        std::memcmp(found(i), decoded.marks.data(), mark_bytes(jpegs[i].output)) == 0;
+    if (is_untouched) jpegs[i].engine = FEEDRACE_CUDA_ENGINE_NONE;
+  }
 }
 
 void PictureDecoder::prepare_pass(std::span<const Picture> pictures,
@@ -196,15 +256,7 @@ void PictureDecoder::prepare_pass(std::span<const Picture> pictures,
                                               &options_.output, &scratch_bytes, &error),
           error);
   reserve(device_, decoded.scratch, scratch_bytes);
-  if (decoded.staging.size_bytes() < count * kStagingBytes) {
-    decoded.pinned = PinnedRange();
-    decoded.staging = HostMemory(options_.max_batch * kStagingBytes);
-    try {
-      decoded.pinned = PinnedRange(device_, decoded.staging.data(), decoded.staging.size_bytes());
-    } catch (const DeviceMemoryError&) {  // NOLINT(bugprone-empty-catch)
-      // Out of pageable memory the driver copies these few bytes before the call returns.
-    }
-  }
+  make_room(device_, decoded.staging, decoded.pinned, options_.max_batch * kStagingBytes);
 }
 
 std::shared_ptr<PictureDecoder::Decoded> PictureDecoder::decode(std::span<Picture> pictures) {
@@ -216,7 +268,7 @@ std::shared_ptr<PictureDecoder::Decoded> PictureDecoder::decode(std::span<Pictur
   std::size_t next = 0;
   bool is_any = false;
   try {
-    run(jpegs);
+    run(jpegs, *decoded);
     // In any case: what failed half-way may have been begun.
     decoded->done.record(stream_->handle());
   } catch (...) {

@@ -29,6 +29,10 @@ struct Picture {
 /// nvJPEG's hardware engine does not wait for earlier work on the stream that it is given (seen on
 /// Hopper), so what it writes to is memory that nobody else uses any more, as the host has seen.
 ///
+/// Of the pictures that the engine gets it says only all together whether it began with them, so
+/// the last pixels of each are marked before and looked at afterwards: one that was not written to
+/// its end was not decoded.
+///
 /// One thread calls it. What it gives may be let go by any.
 class PictureDecoder {
  public:
@@ -67,7 +71,11 @@ class PictureDecoder {
   void fit(std::span<const Picture> pictures);
   std::shared_ptr<Decoded> lend();
   std::vector<feedrace_cuda_jpeg> place(std::span<const Picture> pictures, Decoded& decoded);
-  void run(std::vector<feedrace_cuda_jpeg>& jpegs);
+  void run(std::vector<feedrace_cuda_jpeg>& jpegs, Decoded& decoded);
+  void mark(const std::vector<feedrace_cuda_jpeg>& jpegs, Decoded& decoded);
+  void look_at_marks(std::vector<feedrace_cuda_jpeg>& jpegs, Decoded& decoded);
+  static void make_room(const std::shared_ptr<Device>& device, HostMemory& memory,
+                        PinnedRange& pinned, std::size_t bytes);
   void prepare_pass(std::span<const Picture> pictures, const std::vector<feedrace_cuda_jpeg>& jpegs,
                     Decoded& decoded);
 

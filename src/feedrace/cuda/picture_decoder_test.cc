@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "feedrace/cuda/picture_decoder.h"
 
+#include <algorithm>
+#include <array>
 #include <string>
 #include <utility>
 #include <vector>
@@ -116,6 +118,30 @@ TEST_F(PictureDecoderTest, ABoxIsTheSameWhetherTheRestIsDecodedOrNot) {
     const Images images = run(opened, decoder, pictures);
     ASSERT_EQ(images.size(), 1U);
     EXPECT_TRUE(images[0] == decode::testing::cut(all.rgb, all.width_px, box)) << share;
+  }
+}
+
+TEST_F(PictureDecoderTest, WhatTheEngineBeginsAndDoesNotEndIsNotDecoded) {
+  feedrace_stub_set_delay_us(200);
+  const auto opened = device();
+  const Bytes good = baseline(kWidthPx, kHeightPx, 1);
+  Bytes damaged = baseline(kWidthPx, kHeightPx, 2);
+  // More codes than there can be in its first Huffman table: header and markers are those of a good
+  // one.
+  const std::array<std::byte, 2> table = {std::byte{0xFF}, std::byte{0xC4}};
+  const auto at = std::search(damaged.begin(), damaged.end(), table.begin(), table.end());
+  ASSERT_NE(at, damaged.end());
+  at[5] = std::byte{0xFF};
+  PictureDecoder decoder(opened, options_of(1));
+  for (int round = 0; round < 6; ++round) {  // In memory that pictures were in before.
+    std::vector<Picture> pictures = {whole(good), whole(damaged), whole(good)};
+    const Images images = run(opened, decoder, pictures);
+    ASSERT_EQ(images.size(), 3U);
+    EXPECT_EQ(pictures[0].engine, FEEDRACE_CUDA_ENGINE_HARDWARE);
+    EXPECT_EQ(pictures[1].engine, FEEDRACE_CUDA_ENGINE_NONE);
+    EXPECT_EQ(pictures[2].engine, FEEDRACE_CUDA_ENGINE_HARDWARE);
+    EXPECT_TRUE(images[0] == decode_on_cpu(good).rgb);
+    EXPECT_TRUE(images[2] == images[0]);
   }
 }
 

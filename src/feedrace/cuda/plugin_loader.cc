@@ -9,31 +9,47 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "feedrace/core/text.h"
+
 namespace feedrace::cuda {
 namespace {
 
 constexpr const char* kFileName = "libfeedrace_cuda.so";
-constexpr const char* kRemedy = "install feedrace-cuda, or take device=\"cpu\"";
+constexpr const char* kRemedy =
+    "install feedrace-cuda (in a checkout: make cuda), or take device=\"cpu\"";
 
 /// The folder of the library or program that this code is in.
 std::string own_folder() {
   Dl_info info{};
   if (dladdr(reinterpret_cast<const void*>(&failure_of), &info) == 0) return {};
+  // Of a program that is what it was called by: a name that was found in PATH leads nowhere.
+  const std::filesystem::path called(info.dli_fname);
   std::error_code error;
-  return std::filesystem::weakly_canonical(info.dli_fname, error).parent_path().string();
+  return std::filesystem::weakly_canonical(called.is_absolute() ? called : "/proc/self/exe", error)
+      .parent_path()
+      .string();
 }
 
 std::vector<std::string> candidates(const PluginPlaces& places) {
   std::vector<std::string> paths;
   const auto add_if_there = [&](std::filesystem::path path) {
     std::error_code error;
+    // The loader takes a name without a folder for one that the system knows.
+    path = std::filesystem::absolute(path, error);
     if (std::filesystem::is_directory(path, error)) path /= kFileName;
     if (std::filesystem::exists(path, error)) paths.push_back(path.string());
   };
-  for (const std::string& place : places.plugin) add_if_there(place);
+  for (const std::string& place : places.plugin) {
+    if (!place.empty()) add_if_there(place);
+  }
   // Who names a place does not mean another one.
   if (!places.plugin.empty()) {
-    if (paths.empty()) paths = places.plugin;
+    if (!paths.empty()) return paths;
+    for (const std::string& place : places.plugin) {
+      std::error_code error;
+      const bool is_folder = std::filesystem::is_directory(place, error);
+      paths.push_back(is_folder ? place + "/" + kFileName : place);
+    }
     return paths;
   }
   if (const std::string own = own_folder(); !own.empty()) {
@@ -109,8 +125,14 @@ Result<std::shared_ptr<Plugin>> Plugin::load(const PluginPlaces& places) {
     }
     return std::shared_ptr<Plugin>(new Plugin(opened.table, runtime, path));
   }
-  return Failure{ErrorCode::kUnsupported, fmt::format("the CUDA plug-in was not loaded: {}; {}",
-                                                      fmt::join(refusals, "; "), kRemedy)};
+  const std::string looked =
+      places.plugin.empty()
+          ? fmt::format("looked in {0}, {0}/../lib, {0}/.. and where the system finds libraries: ",
+                        own_folder())
+          : "";
+  return Failure{ErrorCode::kUnsupported,
+                 printable(fmt::format("the CUDA plug-in was not loaded: {}{}; {}", looked,
+                                       fmt::join(refusals, "; "), kRemedy))};
 }
 
 Plugin::~Plugin() { table_->close_runtime(runtime_); }

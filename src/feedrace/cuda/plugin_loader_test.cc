@@ -32,7 +32,8 @@ TEST_F(PluginTest, NamesEveryPlaceThatWasTriedAndWhatToDo) {
   const testing::TempDir dir;
   const std::string text = dir.write("text.so", "no library");
   EXPECT_THAT(load_failure({{text, dir.path().string() + "/none"}, {}}),
-              AllOf(HasSubstr("text.so"), HasSubstr("install feedrace-cuda, or take device=")));
+              AllOf(HasSubstr("text.so"), HasSubstr("install feedrace-cuda"),
+                    HasSubstr(", or take device=")));
   EXPECT_THAT(load_failure({{dir.path().string() + "/none"}, {}}), HasSubstr("/none"));
 }
 

@@ -189,9 +189,6 @@ IoRow measure_row(const IoPath& path, const IoJob& job, bool is_cold, bool check
   if (is_cold && path.uses_page_cache()) limits.block_count = order.block_count();
   auto run = run_timed([&] { return (*reads)->read(order, limits); });
   if (!run) return refused(run.error());
-  if (checks) {
-    if (const auto right = (*reads)->check_what_is_left(); !right) return refused(right.error());
-  }
   IoRow row;
   row.run = *std::move(run);
   if (path.device_read == DeviceRead::kCuFile) row.way = way_of(row.run.counts);
@@ -200,6 +197,10 @@ IoRow measure_row(const IoPath& path, const IoJob& job, bool is_cold, bool check
     row.pages_left = *pages;
   } else {
     row.pages_reason = pages.error().message;
+  }
+  // Behind the pages, as it reads the file through them.
+  if (checks) {
+    if (const auto right = (*reads)->check_what_is_left(); !right) return refused(right.error());
   }
   return row;
 }

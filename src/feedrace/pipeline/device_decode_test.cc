@@ -249,6 +249,28 @@ TEST_F(DeviceLoader, AFullDeviceLeavesThePicturesToTheHostAndSaysSo) {
               AllOf(HasSubstr("decoded on the CPU from now on"), HasSubstr("free memory")));
 }
 
+TEST_F(DeviceLoader, BatchesComeBeforePicturesWhereMemoryIsShort) {
+  const std::vector<Seen> expected = on_host(options());
+  // In steps of less than what any of them takes: right batches, or an error with the sizes.
+  int decoded_there = 0;
+  int delivered = 0;
+  for (std::size_t bytes = 100'000; bytes < 60'000'000; bytes += bytes / 5) {
+    feedrace_stub_reset();
+    feedrace_stub_set_memory(bytes);
+    try {
+      Loader loader(options());
+      EXPECT_EQ(load_device_epoch(loader), expected) << bytes;
+      ++delivered;
+      if (loader.stats().device->host_decoded < 48) ++decoded_there;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kUnsupported) << error.what();
+      EXPECT_EQ(delivered, 0) << bytes << ": " << error.what();
+    }
+  }
+  EXPECT_GT(decoded_there, 0);
+  EXPECT_GT(delivered, decoded_there);
+}
+
 TEST_F(DeviceLoader, PicturesTooLargeForTheFirstEngineGetALargerOne) {
   for (int i = 0; i < 8; ++i) {
     dir_.write(fmt::format("large/c0/{}.jpg", i), testing::make_jpeg(1400, 20, 1));

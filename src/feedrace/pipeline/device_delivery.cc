@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "feedrace/core/alignment.h"
+#include "feedrace/core/text.h"
 #include "feedrace/host/numa.h"
 #include "feedrace/pipeline/assembly.h"
 
@@ -64,6 +65,20 @@ feedrace_cuda_output output_of(const Pipeline& pipeline) {
   return output;
 }
 
+/// Why there is no room for batches beside the decoder; empty when there is.
+std::string lack_of_room(const LoaderOptions& options, const cuda::Device& device) {
+  const std::uint64_t needed =
+      kDeviceBatches * SlotShape(options.pipeline, options.batch_size).indices_at;
+  std::uint64_t free_bytes = 0;
+  std::uint64_t total_bytes = 0;
+  feedrace_cuda_error error{};
+  cuda::require(device.table().memory_facts(device.handle(), &free_bytes, &total_bytes, &error),
+                error);
+  if (free_bytes >= needed) return {};
+  return fmt::format("nvJPEG leaves {} of the GPU's memory, and {} batches take {}",
+                     human_bytes(free_bytes), kDeviceBatches, human_bytes(needed));
+}
+
 /// Sets who decodes. Throws Error kUnsupported where the device has to, and can't.
 void choose_decoder(const LoaderOptions& options, DeviceChoice& choice) {
   choice.decode_name = "cpu";
@@ -82,13 +97,17 @@ void choose_decoder(const LoaderOptions& options, DeviceChoice& choice) {
           choice.device,
           cuda::PictureDecoder::Options{static_cast<std::uint32_t>(options.batch_size),
                                         options.hardware_share, output_of(options.pipeline)});
-      choice.decode_name = choice.name;
-      if (is_auto) choice.decode_reason = "nvJPEG can be used, and all steps are one pass";
-      return;
+      refusal = lack_of_room(options, *choice.device);
     } catch (const Error& error) {
       refusal = error.what();
     }
   }
+  if (refusal.empty()) {
+    choice.decode_name = choice.name;
+    if (is_auto) choice.decode_reason = "nvJPEG can be used, and all steps are one pass";
+    return;
+  }
+  choice.decoder.reset();
   choice.decode_reason = "not on the GPU: " + refusal;
   if (is_auto) return;
   throw Error(
@@ -215,11 +234,15 @@ DeviceDelivery::DeviceDelivery(DeviceChoice choice, const SlotShape& shape, std:
                                std::size_t limit, std::shared_ptr<storage::FallbackLog> fallbacks)
     : device_(std::move(choice.device)),
       host_node_(choice.host_node),
+      planned_(planned),
       shape_(shape),
       fallbacks_(std::move(fallbacks)),
       upload_(cuda::BatchUpload::create(device_, planned, limit)),
       decoder_(std::move(choice.decoder)),
-      decodes_(decoder_ != nullptr) {}
+      decodes_(decoder_ != nullptr) {
+  // Pictures are to take what batches leave.
+  if (decoder_) upload_->reserve(shape_.indices_at, planned_);
+}
 
 std::shared_ptr<const void> DeviceDelivery::pin(std::span<std::byte> memory) const {
   if (host_node_ >= 0) {
@@ -270,7 +293,7 @@ DeviceDelivery::Decoded DeviceDelivery::decode(PendingBatch& batch,
 
 std::shared_ptr<cuda::BatchUpload::Slot> DeviceDelivery::take() {
   auto slot = upload_->try_acquire(shape_.indices_at);
-  if (!slot) throw Error(ErrorCode::kUnsupported, starving_text() + "; use a smaller batch_size");
+  if (!slot) throw Error(ErrorCode::kUnsupported, starving_text());
   return slot;
 }
 
@@ -398,9 +421,14 @@ Batch DeviceDelivery::wrap(Batch&& on_host, const PendingBatch& pending) {
 }
 
 std::string DeviceDelivery::starving_text() const {
-  return fmt::format("the caller holds {} batches on the GPU, and there is no room for another{}",
-                     upload_->slot_count(),
-                     upload_->shrunk().empty() ? "" : " (" + upload_->shrunk() + ")");
+  if (is_too_small()) {
+    return upload_->shrunk() + "; use a smaller batch_size, or free memory of the GPU";
+  }
+  return fmt::format(
+      "the caller holds {} batches on the GPU, and there is no room for another{}; drop batches, "
+      "or "
+      "raise memory_limit",
+      upload_->slot_count(), upload_->shrunk().empty() ? "" : " (" + upload_->shrunk() + ")");
 }
 
 DeviceStats DeviceDelivery::stats() const {

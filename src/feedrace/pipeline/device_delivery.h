@@ -33,6 +33,10 @@ struct DeviceChoice {
   std::string decode_reason;                      ///< As `reason`.
 };
 
+/// Batches that circulate on a device: one that the consumer works on, one that it asks for, one
+/// that is ready, one that is made.
+constexpr std::size_t kDeviceBatches = 4;
+
 /// Throws Error kInvalidArgument for a device of another kind, kUnsupported for one that is not to
 /// be had or a pipeline that can't be delivered to it, with the chain of what was tried.
 DeviceChoice choose_device(const LoaderOptions& options);
@@ -77,6 +81,9 @@ class DeviceDelivery {
 
   const std::shared_ptr<cuda::Device>& device() const noexcept { return device_; }
   bool is_starving() const { return upload_->is_starving(); }
+  /// The device has no memory for the batches that circulate in any case: no fault of the
+  /// consumer's.
+  bool is_too_small() const { return upload_->limit() < planned_; }
   /// "the caller holds 4 batches of 19.3 MB each on the GPU, and there is no room for another".
   std::string starving_text() const;
   DeviceStats stats() const;
@@ -89,6 +96,7 @@ class DeviceDelivery {
 
   const std::shared_ptr<cuda::Device> device_;
   const int host_node_;
+  const std::size_t planned_;
   const SlotShape shape_;
   const std::shared_ptr<storage::FallbackLog> fallbacks_;
   const std::shared_ptr<cuda::BatchUpload> upload_;

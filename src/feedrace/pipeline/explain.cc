@@ -55,16 +55,16 @@ std::string verdict(const Stats& stats, bool reads_only) {
         "start; ask again after {}",
         stats.batches, stats.batches == 1 ? "" : "es", evidence, kTellingBatches);
   }
-  if (waited < kUnnoticedWait) return "the consumer limits: " + evidence + "; nothing to do here";
   const StageStats* device = find(stats, "device");
+  // Before the consumer, which waits for the GPU while it seems busy.
   if (device != nullptr && share(device->busy_seconds, device->wait_seconds) >= kSaturated) {
     return fmt::format(
         "the GPU's stage limits: {}, and the thread that has pictures decoded on the GPU was "
         "{:.0f} "
-        "% busy; decode on the CPU as well where cores are idle (decode_device), or change "
-        "hardware_share",
+        "% busy; try decode_device=\"cpu\" where cores are idle, or another hardware_share",
         evidence, share(device->busy_seconds, device->wait_seconds) * 100);
   }
+  if (waited < kUnnoticedWait) return "the consumer limits: " + evidence + "; nothing to do here";
   if (busy >= kSaturated) {
     const double on_core = share(decode->cpu_seconds, decode->busy_seconds - decode->cpu_seconds);
     if (decode->cpu_seconds > 0 && on_core < kOwnCore) {

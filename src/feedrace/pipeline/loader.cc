@@ -178,10 +178,8 @@ std::shared_ptr<pipeline::DeviceDelivery> Loader::Impl::make_delivery() {
   sizing_.plan.decode_device = choice.decode_name;
   sizing_.plan.decode_device_reason = choice.decode_reason;
   if (!choice.device) return nullptr;
-  // One that the consumer works on, one that it asks for, one that is ready, one that is made.
-  constexpr std::size_t kPlannedBatches = 4;
   const std::size_t planned =
-      pipeline::is_direct(options_) ? sizing_.planned_slots : kPlannedBatches;
+      pipeline::is_direct(options_) ? sizing_.planned_slots : pipeline::kDeviceBatches;
   return std::make_shared<pipeline::DeviceDelivery>(
       std::move(choice), SlotShape(options_.pipeline, options_.batch_size), planned,
       std::max(planned, sizing_.slot_limit), fallbacks_);
@@ -424,9 +422,8 @@ void Loader::Impl::throw_timeout() {
 
 void Loader::Impl::throw_starved() {
   if (run_->is_starved_on_device()) {
-    throw Error(
-        ErrorCode::kInvalidArgument,
-        fmt::format("next(): {}; drop batches, or raise memory_limit", delivery_->starving_text()));
+    throw Error(delivery_->is_too_small() ? ErrorCode::kUnsupported : ErrorCode::kInvalidArgument,
+                "next(): " + delivery_->starving_text());
   }
   throw Error(ErrorCode::kInvalidArgument,
               fmt::format("next(): the caller holds {} batches of {} each and memory_limit {} has "

@@ -77,6 +77,7 @@ nb::dict stats_of(const Stats& stats) {
     one["limit_bytes"] = cache->limit_bytes;
     out["shared_cache"] = one;
   }
+  out["device"] = nb::none();  // Batches stay in host memory.
   if (const auto& device = stats.device) {
     nb::dict one;
     one["copied_bytes"] = device->copied_bytes;

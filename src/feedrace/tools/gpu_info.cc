@@ -87,6 +87,12 @@ void print_text(const cuda::Plugin& plugin, const Json& facts) {
 
 int show(const Options& options) {
   const auto loaded = cuda::Plugin::load(options.places);
+  if (!loaded && options.as_json) {
+    const std::string& why = loaded.error().message;
+    print_json(
+        {{"plugin", {{"missing", why}}}, {"devices", Json::array()}, {"devices_missing", why}});
+    return kEnvironment;
+  }
   if (!loaded) raise(loaded.error());
   const auto text = (*loaded)->facts();
   if (!text) raise(text.error());

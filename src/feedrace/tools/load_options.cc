@@ -235,7 +235,8 @@ void LoadOptions::add_machine_options(CLI::App& command) {
   command
       .add_option("--backend", loader.backend,
                   "auto: the best that there is, and the plan says why; uring: io_uring; direct: "
-                  "O_DIRECT on threads; buffered: the page cache on threads")
+                  "O_DIRECT on threads; buffered: the page cache on threads; cufile: raw samples "
+                  "from the drive into the GPU")
       ->capture_default_str();
   command
       .add_option("--page-cache", page_cache,

@@ -83,7 +83,9 @@ JpegLibrary::JpegLibrary(const std::vector<std::string>& folders)
     : library("libnvjpeg.so.13", folders) {
   if (!library) {
     missing = "libnvjpeg.so.13 is not there: " + library.failure();
-    remedy = "pip install nvidia-nvjpeg, or add its folder to LD_LIBRARY_PATH";
+    remedy =
+        "pip install nvidia-nvjpeg, and name its folder (site-packages/nvidia/cu13/lib) by "
+        "--cuda-libraries or LD_LIBRARY_PATH";
     return;
   }
   std::string lacking;

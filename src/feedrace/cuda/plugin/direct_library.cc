@@ -13,7 +13,9 @@ namespace {
 #define FEEDRACE_SYMBOL_OF(name) FEEDRACE_TEXT_OF(name)
 
 constexpr char kSoname[] = "libcufile.so.0";
-constexpr char kInstall[] = "pip install nvidia-cufile, or install the CUDA toolkit's libcufile";
+constexpr char kInstall[] =
+    "pip install nvidia-cufile, and name its folder (site-packages/nvidia/cu13/lib) by "
+    "--cuda-libraries or LD_LIBRARY_PATH";
 
 template <typename Call>
 bool find(const Library& library, const char* name, Call& call) {

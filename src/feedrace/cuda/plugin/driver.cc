@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "feedrace/cuda/plugin/driver.h"
 
+#include <unistd.h>
+
+#include <atomic>
+
 #include <fmt/format.h>
 
 namespace feedrace::cuda_plugin {
@@ -14,6 +18,17 @@ template <typename Call>
 void find(const Library& library, const char* name, Call& call, std::string& lacking) {
   call = reinterpret_cast<Call>(library.symbol(name));
   if (call == nullptr) lacking += (lacking.empty() ? "" : ", ") + std::string(name);
+}
+
+/// The process that started the driver, whose state is the process's own: behind a fork it is of no
+/// use, and calls of it may never return.
+std::atomic<pid_t> started_in = 0;
+
+/// The process that this one is a fork of and that started the driver; 0 when there is none.
+pid_t started_before_fork() {
+  pid_t before = 0;
+  const pid_t here = getpid();
+  return started_in.compare_exchange_strong(before, here) || before == here ? 0 : before;
 }
 
 }  // namespace
@@ -32,6 +47,14 @@ Driver::Driver(const std::vector<std::string>& folders) : library("libcuda.so.1"
     missing = fmt::format("{} lacks {}", library.path(), lacking);
     remedy = fmt::format("install a driver for CUDA {}.{} or newer", CUDA_VERSION / 1000,
                          CUDA_VERSION % 1000 / 10);
+    return;
+  }
+  if (const pid_t parent = started_before_fork(); parent != 0) {
+    missing = fmt::format(
+        "this process is a fork of {}, which has used the GPU, and CUDA does not "
+        "work behind a fork",
+        parent);
+    remedy = "start processes by spawn, or before anything uses a GPU";
     return;
   }
   if (const CUresult result = cuInit(0); result != CUDA_SUCCESS) {

@@ -194,8 +194,9 @@ nvjpegStatus_t put_one(const nvjpegHandle& handle, const unsigned char* bytes,
   const unsigned height_px = is_all ? frame.height_px : static_cast<unsigned>(region.height_px);
   if (!is_all_on_device(image, width_px, height_px)) return NVJPEG_STATUS_EXECUTION_FAILED;
   if (is_hardware(handle.backend)) {
-    // As on Hopper: the engine is at work before the stream gets there.
-    for (unsigned y = 0; y < height_px; ++y) {
+    // As on Hopper: the engine is at work before the stream gets there, from the top. One that it
+    // does not get through is never written to its end.
+    for (unsigned y = 0; y + 1 < height_px; ++y) {
       std::memset(image.channel[0] + y * image.pitch[0], 0xA5, std::size_t{3} * width_px);
     }
   }
