@@ -2,11 +2,13 @@
 """Batches on a GPU, by stub libraries: what they hold, whom they wait for, how long they live."""
 
 import gc
+import subprocess
+import sys
 import threading
 
 import numpy as np
 import pytest
-from gpu_stubs import ON_STUBS, memory_of
+from gpu_stubs import ON_STUBS, PLUGIN, STUBS, memory_of
 
 import feedrace as fr
 from small_loaders import error_of, loader_of
@@ -296,6 +298,18 @@ def test_a_loop_goes_on_behind_a_break_and_a_state(stubs, folder):
     assert are_equal([tuple(batch) for batch in on_cpu], expected[1:])
 
 
+@pytest.mark.parametrize(("decode_device", "place"), [("cuda", "gpu"), ("cpu", "host")])
+def test_statistics_say_where_pictures_were_decoded(stubs, folder, decode_device, place):
+    loader = loader_of(folder, **{**ON_GPU, "decode_device": decode_device})
+    delivered = sum(len(label.numpy()) for _, label, _ in loader)
+    counts = loader.stats()["device"]
+    on_gpu = counts["hardware_decoded"] + counts["software_decoded"]
+    assert {"gpu": on_gpu, "host": counts["host_decoded"]}[place] == delivered
+    assert on_gpu + counts["host_decoded"] == delivered
+    assert counts["copied_bytes"] > 0
+    assert loader_of(folder).stats()["device"] is None
+
+
 def test_the_plan_names_the_gpu(stubs, folder):
     loader = loader_of(folder, **ON_GPU)
     assert loader.plan.device.startswith("cuda:0")
@@ -333,6 +347,32 @@ def test_a_gpu_that_is_not_there_is_one_error_with_the_chain(stubs, folder, tmp_
     message = error_of(loader_of, folder, **missing, code="unsupported")
     assert "none.so" in message
     assert 'install feedrace-cuda (in a checkout: make cuda), or take device="cpu"' in message
+
+
+def test_a_fork_of_a_process_that_used_a_gpu_is_told(folder):
+    """CUDA does not work there, and calls of it may never return."""
+    program = """
+import os, sys
+import feedrace as fr
+arguments = dict(batch_size=4, cuda_plugin=sys.argv[2], cuda_libraries=sys.argv[3])
+loader = fr.ImageLoader(sys.argv[1], device="cuda", output="dlpack", **arguments)
+next(iter(loader))
+child = os.fork()
+if child == 0:
+    on_host = fr.ImageLoader(sys.argv[1], device="auto", output="numpy", **arguments)
+    next(iter(on_host))
+    try:
+        fr.ImageLoader(sys.argv[1], device="cuda", output="dlpack", **arguments)
+    except fr.Error as error:
+        print(error.code, error, flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
+"""
+    command = [sys.executable, "-c", program, folder, PLUGIN, STUBS]
+    end = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert end.stdout.startswith("unsupported "), end.stderr
+    assert "this process is a fork of" in end.stdout
+    assert "start processes by spawn" in end.stdout
 
 
 def test_auto_takes_the_host_and_says_why(stubs, folder):
