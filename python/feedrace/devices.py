@@ -83,7 +83,7 @@ def library_folders(given: list[str] | None) -> list[str]:
         return [named]
     # Not by the package "nvidia": one of its wheels may hide those of another folder.
     folders = [Path(place) / _WHEEL_FOLDER for place in sys.path]
-    return [str(folder) for folder in folders if folder.is_dir()]
+    return [str(folder) for folder in folders if os.path.isdir(folder)]
 
 
 def native_device(device: str) -> str:
