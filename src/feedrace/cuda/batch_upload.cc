@@ -237,6 +237,7 @@ void BatchUpload::give_back(std::unique_ptr<Slot> slot) noexcept {
   returned_.notify_all();
 }
 
+/// Lets go of the sources of copies that are done.
 void BatchUpload::collect() {
   std::vector<std::shared_ptr<const void>> let_go;  // Their ends may take locks of their own.
   const std::lock_guard lock(mutex_);

@@ -73,7 +73,7 @@ class BatchUpload : public std::enable_shared_from_this<BatchUpload> {
   BatchUpload(const BatchUpload&) = delete;
   BatchUpload& operator=(const BatchUpload&) = delete;
 
-  /// Copies that run or wait for their turn: `upload` waits for the first of them before it begins
+  /// Copies that run or wait for their turn: `fill` waits for the first of them before it begins
   /// another, so that no more than this many sources are kept.
   static constexpr std::size_t kCopiesInFlight = 2;
 
@@ -90,14 +90,12 @@ class BatchUpload : public std::enable_shared_from_this<BatchUpload> {
   /// Begins to fill a slot, or to complete one that others have filled on streams that did
   /// `Slot::wait_for_last` and have come to their ends: by `produce`, then by copies of `pieces`;
   /// nobody waits for either, but for those of the batch before the last. `keep` holds what they
-  /// work with, and is let go when they are done and somebody asks (`fill`, `collect`). Throws
+  /// work with, and is let go when they are done and somebody asks (`fill`, `finish`). Throws
   /// Error when the device is lost.
   void fill(Slot& slot, std::span<const Piece> pieces, std::shared_ptr<const void> keep,
             const Produce& produce = {});
   /// Waits until fewer than `count` batches are being copied.
   void wait_for_room(std::size_t count);
-  /// Lets go of the sources of copies that are done.
-  void collect();
   /// Waits until no source is read any more, and lets go of all.
   void finish();
 
@@ -122,6 +120,7 @@ class BatchUpload : public std::enable_shared_from_this<BatchUpload> {
   std::shared_ptr<Slot> lend(std::unique_ptr<Slot> slot);
   std::unique_ptr<Slot> make_slot(std::unique_ptr<Slot> slot, std::size_t bytes);
   void begin(Slot& slot, std::span<const Piece> pieces, const Produce& produce);
+  void collect();
   void wait_for(const Copying& copying);
   void drain() noexcept;
   std::unique_ptr<Event> spare_event();

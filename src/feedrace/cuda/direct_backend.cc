@@ -142,8 +142,7 @@ Result<std::unique_ptr<storage::File>> DirectBackend::open(std::string_view uri)
 storage::Completion DirectBackend::read(const storage::ReadRequest& request,
                                         const storage::StopSign& stop) noexcept {
   storage::Completion done{request.user_data, std::size_t{0}, Path::kGdsCompat, 0};
-  const std::string_view name =
-      request.file != nullptr ? std::string_view(request.file->uri()) : request.path;
+  const std::string_view name = storage::name_of(request);
   if (stop.raised()) {
     done.bytes_read = storage::read_failure(name, request.offset_bytes, request.destination.size(),
                                             "cuFileRead", ECANCELED);
@@ -171,8 +170,7 @@ storage::Completion DirectBackend::read(const storage::ReadRequest& request,
 
 Result<std::size_t> DirectBackend::read_file(const storage::ReadRequest& request,
                                              feedrace_cuda_file* file) {
-  const std::string_view name =
-      request.file != nullptr ? std::string_view(request.file->uri()) : request.path;
+  const std::string_view name = storage::name_of(request);
   if (!memory_->holds(request.destination)) {
     return storage::named_failure(ErrorCode::kInvalidArgument, name,
                                   "the destination is not in the memory that cuFile reads into");

@@ -37,17 +37,9 @@ class BackendReads final : public ReadPath {
     if (registered) {
       if (auto done = backend_->register_memory(memory_.bytes()); !done) return done;
     }
-    for (const IoFile& file : job_.files) {
-      auto opened = backend_->open(file.path);
-      if (!opened) return opened.error();
-      const std::size_t alignment = (*opened)->alignment_bytes();
-      if (job_.block_bytes % alignment != 0) {
-        return Failure{ErrorCode::kUnsupported,
-                       fmt::format("direct reads want multiples of {} bytes here; --block-size {}",
-                                   alignment, alignment)};
-      }
-      files_.push_back(*std::move(opened));
-    }
+    auto opened = open_files_of(job_, *backend_);
+    if (!opened) return opened.error();
+    files_ = *std::move(opened);
     return {};
   }
 
@@ -115,11 +107,6 @@ class BackendReads final : public ReadPath {
     return true;
   }
 
-  static Failure failure_of(const Completion& completion) {
-    if (!completion.bytes_read) return completion.bytes_read.error();
-    return {ErrorCode::kIo, "a file became shorter while it was read; measure one that stays"};
-  }
-
   /// Of the first `count` requests in `ready_`.
   Result<void> finish_and_compare(std::size_t count) {
     std::size_t submitted = 0;
@@ -153,6 +140,27 @@ class BackendReads final : public ReadPath {
 };
 
 }  // namespace
+
+Result<std::vector<std::unique_ptr<File>>> open_files_of(const IoJob& job, Backend& backend) {
+  std::vector<std::unique_ptr<File>> files;
+  for (const IoFile& file : job.files) {
+    auto opened = backend.open(file.path);
+    if (!opened) return opened.error();
+    const std::size_t alignment = (*opened)->alignment_bytes();
+    if (job.block_bytes % alignment != 0) {
+      return Failure{ErrorCode::kUnsupported,
+                     fmt::format("direct reads want multiples of {} bytes here; --block-size {}",
+                                 alignment, alignment)};
+    }
+    files.push_back(*std::move(opened));
+  }
+  return files;
+}
+
+Failure failure_of(const Completion& completion) {
+  if (!completion.bytes_read) return completion.bytes_read.error();
+  return {ErrorCode::kIo, "a file became shorter while it was read; measure one that stays"};
+}
 
 Result<std::unique_ptr<ReadPath>> make_backend_reads(std::unique_ptr<Backend> backend,
                                                      const IoJob& job, bool registered) {

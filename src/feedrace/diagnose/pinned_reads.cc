@@ -8,9 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
-
 #include "feedrace/core/buffer_pool.h"
+#include "feedrace/diagnose/backend_reads.h"
 #include "feedrace/diagnose/device_reads.h"
 #include "feedrace/diagnose/device_slots.h"
 #include "feedrace/diagnose/read_threads.h"
@@ -46,17 +45,9 @@ class PinnedReads final : public ReadPath {
   Result<void> open_files() {
     // Where it can't be registered with the kernel too, reads take the same path.
     [[maybe_unused]] const auto registered = backend_->register_memory(memory_.bytes());
-    for (const IoFile& file : job_.files) {
-      auto opened = backend_->open(file.path);
-      if (!opened) return opened.error();
-      const std::size_t alignment = (*opened)->alignment_bytes();
-      if (job_.block_bytes % alignment != 0) {
-        return Failure{ErrorCode::kUnsupported,
-                       fmt::format("direct reads want multiples of {} bytes here; --block-size {}",
-                                   alignment, alignment)};
-      }
-      files_.push_back(*std::move(opened));
-    }
+    auto opened = open_files_of(job_, *backend_);
+    if (!opened) return opened.error();
+    files_ = *std::move(opened);
     return {};
   }
 
@@ -169,11 +160,6 @@ class PinnedReads final : public ReadPath {
       if (auto used = arrived(slot); !used && !failure_) failure_ = used.error();
       free_.push_back(slot);
     }
-  }
-
-  static Failure failure_of(const Completion& completion) {
-    if (!completion.bytes_read) return completion.bytes_read.error();
-    return {ErrorCode::kIo, "a file became shorter while it was read; measure one that stays"};
   }
 
   std::span<std::byte> bytes_of(std::size_t slot) const noexcept {

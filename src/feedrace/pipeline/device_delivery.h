@@ -72,11 +72,10 @@ class DeviceDelivery {
   bool upload(const std::shared_ptr<PendingBatch>& batch, Decoded decoded,
               const std::stop_token& stop);
   /// Waits until no slot of the host is read any more.
-  void finish() { upload_->wait_for_room(1); }
+  void finish() { upload_->finish(); }
 
   /// The batch with its images and labels on the device. Numbers, flags and fields stay on the
-  /// host.
-  /// The consumer's.
+  /// host. The consumer's.
   Batch wrap(Batch&& on_host, const PendingBatch& pending);
 
   const std::shared_ptr<cuda::Device>& device() const noexcept { return device_; }

@@ -14,11 +14,6 @@
 namespace feedrace::storage {
 namespace {
 
-std::string_view name_of(const ReadRequest& request) noexcept {
-  if (request.file != nullptr) return request.file->uri();
-  return request.path != nullptr ? request.path : "read request";
-}
-
 Completion cancelled(const ReadRequest& request, std::uint64_t start_ns) noexcept {
   return {request.user_data,
           read_failure(name_of(request), request.offset_bytes, request.destination.size(), "read",
@@ -27,6 +22,11 @@ Completion cancelled(const ReadRequest& request, std::uint64_t start_ns) noexcep
 }
 
 }  // namespace
+
+std::string_view name_of(const ReadRequest& request) noexcept {
+  if (request.file != nullptr) return request.file->uri();
+  return request.path != nullptr ? request.path : "read request";
+}
 
 ReadThreads::ReadThreads(std::string_view name, std::size_t queue_depth, std::size_t thread_count,
                          Read read)

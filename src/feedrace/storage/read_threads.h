@@ -17,6 +17,9 @@
 
 namespace feedrace::storage {
 
+/// What messages call a request: its file as the user wrote it, or its path.
+std::string_view name_of(const ReadRequest& request) noexcept;
+
 /// Says whether a read was cancelled: the count of cancellations moved on since then.
 struct StopSign {
   const std::atomic<std::uint64_t>& cancellations;
