@@ -60,25 +60,31 @@ FileSystemAccess::FileSystemAccess(const AccessOptions& options, host::FileSyste
   }
 }
 
-void FileSystemAccess::refuse(const std::string& why) {
-  std::lock_guard lock(mutex_);
-  sentence_ = why;
+void FileSystemAccess::refuse(std::string why) {
   counter_ = &log_->counter(why);
+  sentence_ = std::move(why);
 }
 
+// The reason stands before the way is given up: whoever sees that it is given up finds why.
 void FileSystemAccess::direct_failed(int error_number) {
-  if (!is_direct_.exchange(false)) return;
+  std::lock_guard lock(mutex_);
+  if (!is_direct_) return;
   refuse(fmt::format("O_DIRECT is not used on {}: it is offered, but fails ({}); {}",
                      place_of(facts_), errno_text("read", error_number),
                      instead_of_direct(facts_)));
+  is_direct_ = false;
 }
 
 void FileSystemAccess::uncached_failed() {
-  if (!is_uncached_.exchange(false) || wanted_ != Access::kUncached) return;
-  refuse(fmt::format(
-      "uncached reads (RWF_DONTCACHE) fail on {}; pages are given up behind the read by "
-      "posix_fadvise instead",
-      place_of(facts_)));
+  std::lock_guard lock(mutex_);
+  if (!is_uncached_) return;
+  if (wanted_ == Access::kUncached) {
+    refuse(fmt::format(
+        "uncached reads (RWF_DONTCACHE) fail on {}; pages are given up behind the read by "
+        "posix_fadvise instead",
+        place_of(facts_)));
+  }
+  is_uncached_ = false;
 }
 
 std::optional<std::string> FileSystemAccess::count_fallback() noexcept {

@@ -68,7 +68,7 @@ class FileSystemAccess {
   std::optional<std::string> count_fallback() noexcept;
 
  private:
-  void refuse(const std::string& why);
+  void refuse(std::string why);  // `mutex_` is held, or nobody else has the object yet.
 
   const Access wanted_;
   const bool strict_;

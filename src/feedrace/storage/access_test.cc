@@ -10,7 +10,9 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -249,6 +251,40 @@ TEST(FileSystemAccess, GivesUpUncachedReadsThatFailOnce) {
   EXPECT_TRUE(direct->is_direct());
   EXPECT_FALSE(direct->is_uncached());
   EXPECT_TRUE(direct->drops_pages());
+}
+
+// Whoever sees that a way was given up must find why, however shortly after.
+TEST(FileSystemAccess, HasItsReasonBeforeItGivesAWayUp) {
+  struct Case {
+    Access wanted;
+    bool (FileSystemAccess::*is_open)() const noexcept;
+    std::function<void(FileSystemAccess&)> give_up;
+    const char* reason;
+  };
+  const Case kCases[] = {
+      {Access::kDirect, &FileSystemAccess::is_direct,
+       [](FileSystemAccess& access) { access.direct_failed(EINVAL); }, "O_DIRECT is not used on"},
+      {Access::kUncached, &FileSystemAccess::is_uncached,
+       [](FileSystemAccess& access) { access.uncached_failed(); }, "(RWF_DONTCACHE) fail on"},
+  };
+  for (const auto& [wanted, is_open, give_up, reason] : kCases) {
+    for (int round = 0; round < 300; ++round) {
+      const auto access = access_of(wanted, disk(), std::make_shared<FallbackLog>(), true);
+      std::optional<std::string> seen;
+      std::atomic<bool> is_watching = false;
+      std::thread reader([&, is_open = is_open] {
+        is_watching = true;
+        while ((access.get()->*is_open)()) {
+        }
+        seen = access->count_fallback();
+      });
+      while (!is_watching) std::this_thread::yield();
+      give_up(*access);
+      reader.join();
+      ASSERT_TRUE(seen) << "round " << round;
+      ASSERT_THAT(*seen, HasSubstr(reason)) << "round " << round;
+    }
+  }
 }
 
 TEST(OpenFileRoute, FollowsTheAlignmentAndFailsWhenStrict) {
