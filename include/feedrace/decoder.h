@@ -26,9 +26,15 @@ struct ImageInfo {
   std::uint32_t height_px = 0;
   std::uint32_t component_count = 3;  ///< Of the stored picture: 1 grey, 2 grey + alpha, 3, 4.
   std::uint8_t orientation = 1;  ///< EXIF, 1 to 8; 1 means upright, and when the file is silent.
-  const char* format = "";       ///< "jpeg", "png", "webp".
+  const char* format = "";       ///< "jpeg", "png", "webp", "npy".
 
   Region whole() const noexcept { return {0, 0, width_px, height_px}; }
+};
+
+/// Rows of RGB where they lie already: `row_bytes` apart. `rgb` is null where there are none.
+struct PixelRows {
+  const std::uint8_t* rgb = nullptr;
+  std::size_t row_bytes = 0;
 };
 
 /// Bounds that hold before anything is allocated.
@@ -39,6 +45,16 @@ struct DecodeLimits {
   /// What a decoder may hold for one picture besides the caller's memory. 1 GiB.
   std::uint64_t max_memory_bytes = std::uint64_t{1} << 30;
 };
+
+/// Who decodes JPEG. Pixels, failures and complaints do not depend on it, but that Feedrace's own
+/// decoder sees damage that libjpeg-turbo says nothing of.
+enum class JpegEngine : std::uint8_t {
+  kFeedrace,      ///< Our own; what is unusual or damaged goes to libjpeg-turbo.
+  kLibjpegTurbo,  ///< libjpeg-turbo alone.
+};
+
+/// As options and plans spell it: "feedrace", "libjpeg-turbo".
+const char* to_string(JpegEngine engine) noexcept;
 
 /// Turns one encoded picture into RGB rows. One instance serves one thread, picture after picture,
 /// and keeps its memory between them.
@@ -65,6 +81,11 @@ class Decoder {
   /// read or the next call of `probe` or `begin`. `region` is not empty and lies inside.
   virtual Result<void> begin(std::span<const std::byte> encoded, const Region& region,
                              const DecodeLimits& limits) = 0;
+
+  /// Behind `begin`: the rows of the region that are still to come, where they lie as they are
+  /// wanted; then nobody needs to copy them, and `read_rows` may be left out. They stay as long as
+  /// `encoded`, and until the next call of `probe` or `begin`.
+  virtual PixelRows rows_in_place() const noexcept { return {}; }
 
   /// Writes the next `row_count` rows of the region, top to bottom, to `rgb`: `region.width_px * 3`
   /// bytes each, `row_bytes` apart (may be padded). Never more rows in all than the region has.

@@ -3,8 +3,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,6 +43,9 @@ struct Part {
   std::uint64_t first_sample = 0;
   std::string digest;  ///< 16 hex digits that change when something in it does, as far as known.
 };
+
+/// Numbers of pictures, by the reason why they have no crop index.
+using CropIndexGaps = std::map<std::string, std::uint64_t>;
 
 /// The samples of a data set, numbered from 0 in an order that depends on its content alone.
 /// Immutable and thread-safe once made. Holds O(1) anonymous memory a sample at most for folders
@@ -85,6 +91,21 @@ class Dataset {
                                                 std::string_view /*name*/) const {
     return std::nullopt;
   }
+  /// Places in the data of a sample's JPEG from which decoding can go on, so that a crop costs
+  /// little more than its own blocks; what `feedrace index --crop-index` made. Mapped: it lives as
+  /// long as the data set. Whether it is of the picture's bytes is found out where it is used.
+  /// Empty: none.
+  virtual std::span<const std::byte> crop_index(std::uint64_t /*sample*/) const noexcept {
+    return {};
+  }
+  /// Samples that have one.
+  virtual std::uint64_t crop_index_count() const noexcept { return 0; }
+  /// Where the crop indexes lie; empty: nowhere.
+  virtual std::string crop_index_path() const { return {}; }
+  /// Samples that have none though they were made, by the reason, such as "too small".
+  virtual CropIndexGaps crop_index_gaps() const { return {}; }
+  /// The sources that a sample comes from, as words of a command. Empty: not known.
+  virtual std::string source_words(std::uint64_t /*sample*/) const { return {}; }
   /// Shards or class folders in order, those without samples too; empty where there are none.
   virtual std::vector<Part> parts() const { return {}; }
   /// The largest and the mean encoded image; `Place::kUnknownSize` and 0 where sizes are not known.
@@ -104,9 +125,12 @@ enum class StoreIndex {
 
 struct OpenOptions {
   /// Names of the image field, first found wins. Samples without any are left out, with a warning
-  /// that counts them; a set with none at all is an error that lists the fields that there are.
-  std::vector<std::string> image_fields = {"jpg", "jpeg", "png", "webp"};
-  /// Of the names of samples in a folder, in lower case; names have them in any case.
+  /// that counts them; a set with none at all is an error that lists the fields that there are. The
+  /// last three are decoded pictures: by default, arrays count only in shards without any other.
+  std::vector<std::string> image_fields = {"jpg", "jpeg",    "png",    "webp",
+                                           "npy", "npy.lz4", "npy.zst"};
+  /// Of the names of samples in a folder, in lower case; names have them in any case. A folder
+  /// without any of these takes decoded pictures (.npy, .npy.lz4, .npy.zst) instead.
   std::vector<std::string> file_endings = {".jpg", ".jpeg", ".png", ".webp"};
   /// Where a shard's label comes from: "cls", "json" (then `label_json_key` names the member), ""
   /// for none. "auto": cls where there is one, else json, else none, with a warning. A field, JSON
@@ -123,6 +147,12 @@ struct OpenOptions {
   /// Make the index anew even if the stored one fits.
   bool rebuild_index = false;
   StoreIndex store_index = StoreIndex::kTry;
+  /// Make the crop index of each picture that has none: all pictures are read once. Of shards and
+  /// image folders.
+  bool make_crop_index = false;
+  /// Told how many pictures are done, and which share of all; calls do not overlap. What it throws
+  /// ends the making, and leaves stored indexes as they were.
+  std::function<void(std::uint64_t picture_count, double share)> crop_index_progress;
 };
 
 /// A way to lay samples out on storage.

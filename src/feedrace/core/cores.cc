@@ -7,70 +7,20 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <fstream>
-#include <iterator>
 #include <sstream>
 #include <vector>
+
+#include "feedrace/core/kernel_file.h"
 
 namespace feedrace {
 namespace {
 
-/// The whole file; empty when it can't be read.
-std::string content_of(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 /// A whole number at the start of a file.
 std::optional<std::int64_t> number_in(const std::string& path) {
-  std::istringstream text(content_of(path));
+  std::istringstream text(kernel_file(path));
   std::int64_t value = 0;
   if (text >> value) return value;
   return std::nullopt;
-}
-
-/// Folders of the control group that this process is in and of all above it, innermost first, for
-/// a version 1 `controller` or (empty) version 2. Inside a container the group's own path is often
-/// not mounted; then only the mount point remains, which is that group.
-std::vector<std::string> group_folders(const std::string& root, const std::string& controller) {
-  std::string own;
-  std::istringstream lines(content_of(root + "proc/self/cgroup"));
-  for (std::string line; std::getline(lines, line);) {
-    const std::size_t first = line.find(':');
-    const std::size_t second = line.find(':', first + 1);
-    if (first == std::string::npos || second == std::string::npos) continue;
-    const std::string names = "," + line.substr(first + 1, second - first - 1) + ",";
-    const bool matches = controller.empty()
-                             ? names == ",,"
-                             : names.find("," + controller + ",") != std::string::npos;
-    if (matches) own = line.substr(second + 1);
-  }
-  const std::string mount = root + "sys/fs/cgroup" + (controller.empty() ? "" : "/" + controller);
-  std::vector<std::string> folders;
-  while (!own.empty() && own != "/") {
-    folders.push_back(mount + own);
-    own.erase(own.find_last_of('/'));
-  }
-  folders.push_back(mount);
-  return folders;
-}
-
-std::optional<double> quota_cores(const std::string& root) {
-  std::optional<double> least;
-  const auto take = [&](std::optional<double> cores) {
-    if (cores && (!least || *cores < *least)) least = cores;
-  };
-  for (const std::string& folder : group_folders(root, "")) {
-    take(parse_cpu_max(content_of(folder + "/cpu.max")));
-  }
-  for (const std::string& folder : group_folders(root, "cpu")) {
-    const auto quota = number_in(folder + "/cpu.cfs_quota_us");
-    const auto period = number_in(folder + "/cpu.cfs_period_us");
-    if (quota && period && *quota > 0 && *period > 0) {
-      take(static_cast<double>(*quota) / static_cast<double>(*period));
-    }
-  }
-  return least;
 }
 
 /// The affinity mask's cores. The mask may be wider than the default type on large machines.
@@ -99,6 +49,29 @@ std::optional<std::size_t> kilobytes_of(const std::string& text, const std::stri
 
 }  // namespace
 
+std::vector<std::string> control_groups(const std::string& root, const std::string& controller) {
+  std::string own;
+  std::istringstream lines(kernel_file(root + "proc/self/cgroup"));
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t first = line.find(':');
+    const std::size_t second = line.find(':', first + 1);
+    if (first == std::string::npos || second == std::string::npos) continue;
+    const std::string names = "," + line.substr(first + 1, second - first - 1) + ",";
+    const bool matches = controller.empty()
+                             ? names == ",,"
+                             : names.find("," + controller + ",") != std::string::npos;
+    if (matches) own = line.substr(second + 1);
+  }
+  const std::string mount = root + "sys/fs/cgroup" + (controller.empty() ? "" : "/" + controller);
+  std::vector<std::string> folders;
+  while (!own.empty() && own != "/") {
+    folders.push_back(mount + own);
+    own.erase(own.find_last_of('/'));
+  }
+  folders.push_back(mount);
+  return folders;
+}
+
 std::optional<double> parse_cpu_max(const std::string& text) {
   std::istringstream fields(text);
   std::string quota_text;
@@ -111,6 +84,24 @@ std::optional<double> parse_cpu_max(const std::string& text) {
   return quota / period;
 }
 
+std::optional<double> quota_cores(const std::string& root) {
+  std::optional<double> least;
+  const auto take = [&](std::optional<double> cores) {
+    if (cores && (!least || *cores < *least)) least = cores;
+  };
+  for (const std::string& folder : control_groups(root, "")) {
+    take(parse_cpu_max(kernel_file(folder + "/cpu.max")));
+  }
+  for (const std::string& folder : control_groups(root, "cpu")) {
+    const auto quota = number_in(folder + "/cpu.cfs_quota_us");
+    const auto period = number_in(folder + "/cpu.cfs_period_us");
+    if (quota && period && *quota > 0 && *period > 0) {
+      take(static_cast<double>(*quota) / static_cast<double>(*period));
+    }
+  }
+  return least;
+}
+
 std::size_t usable_cores(const std::string& root) {
   std::size_t cores = affinity_cores();
   if (const auto quota = quota_cores(root)) {
@@ -121,21 +112,22 @@ std::size_t usable_cores(const std::string& root) {
 
 std::optional<std::size_t> available_memory_bytes(const std::string& root) {
   std::optional<std::size_t> least =
-      kilobytes_of(content_of(root + "proc/meminfo"), "MemAvailable");
+      kilobytes_of(kernel_file(root + "proc/meminfo"), "MemAvailable");
   const auto take = [&](std::optional<std::int64_t> limit) {
     if (limit && *limit > 0 && (!least || static_cast<std::size_t>(*limit) < *least)) {
       least = static_cast<std::size_t>(*limit);
     }
   };
-  for (const std::string& folder : group_folders(root, "")) take(number_in(folder + "/memory.max"));
-  for (const std::string& folder : group_folders(root, "memory")) {
+  for (const std::string& folder : control_groups(root, ""))
+    take(number_in(folder + "/memory.max"));
+  for (const std::string& folder : control_groups(root, "memory")) {
     take(number_in(folder + "/memory.limit_in_bytes"));
   }
   return least;
 }
 
 std::size_t anonymous_memory_bytes() {
-  return kilobytes_of(content_of("/proc/self/status"), "RssAnon").value_or(0);
+  return kilobytes_of(kernel_file("/proc/self/status"), "RssAnon").value_or(0);
 }
 
 }  // namespace feedrace

@@ -29,7 +29,8 @@ bool is_deep(std::string_view text) noexcept {
   return false;
 }
 
-std::optional<std::string> bytes_of(std::string_view hex) {
+/// Of what `hex_of` gives, capital letters too.
+std::optional<std::string> bytes_of_hex(std::string_view hex) {
   if (hex.size() % 2 != 0) return std::nullopt;
   std::string bytes;
   for (std::size_t i = 0; i < hex.size(); i += 2) {
@@ -44,6 +45,14 @@ std::optional<std::string> bytes_of(std::string_view hex) {
 
 }  // namespace
 
+std::optional<std::string> text_at(const nlohmann::json& object, const std::string& name) {
+  const auto found = object.find(name);
+  if (found != object.end() && found->is_string()) return found->get<std::string>();
+  const auto hex = object.find(name + "_hex");
+  if (hex == object.end() || !hex->is_string()) return std::nullopt;
+  return bytes_of_hex(hex->get_ref<const std::string&>());
+}
+
 nlohmann::json text_to_json(std::string_view text) {
   if (is_utf8(text)) return std::string(text);
   return {{"hex", hex_of(text)}};
@@ -54,7 +63,7 @@ std::optional<std::string> text_from_json(const nlohmann::json& value) {
   if (!value.is_object()) return std::nullopt;
   const auto hex = value.find("hex");
   if (hex == value.end() || !hex->is_string()) return std::nullopt;
-  return bytes_of(hex->get_ref<const std::string&>());
+  return bytes_of_hex(hex->get_ref<const std::string&>());
 }
 
 nlohmann::json parse_shallow_json(std::string_view text) {

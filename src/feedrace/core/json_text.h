@@ -21,6 +21,9 @@ void put_text(Json& object, const std::string& name, std::string_view value) {
   }
 }
 
+/// What `put_text` set; nothing where there is neither form, or it is no text.
+std::optional<std::string> text_at(const nlohmann::json& object, const std::string& name);
+
 /// A string, or {"hex": ...} where it is not UTF-8, which JSON can't carry.
 nlohmann::json text_to_json(std::string_view text);
 

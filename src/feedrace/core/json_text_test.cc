@@ -32,6 +32,13 @@ TEST(JsonText, IsPutUnderANameThatSaysHow) {
   EXPECT_EQ(object.dump(), R"({"key":"plain","path_hex":"fe"})");
 }
 
+TEST(JsonText, IsFoundUnderEitherName) {
+  const nlohmann::json object = {{"key", "plain"}, {"path_hex", "feFF"}, {"x", 5}, {"y_hex", "f"}};
+  EXPECT_EQ(text_at(object, "key"), "plain");
+  EXPECT_EQ(text_at(object, "path"), "\xfe\xff");
+  for (const char* name : {"x", "y", "z", "path_hex_"}) EXPECT_FALSE(text_at(object, name)) << name;
+}
+
 TEST(ParseShallowJson, RefusesWhatIsDeepOrNoJson) {
   EXPECT_EQ(parse_shallow_json(R"({"a": [1, "[[["]})")["a"][0], 1);
   EXPECT_TRUE(parse_shallow_json(std::string(1'000'000, '[')).is_discarded());

@@ -62,6 +62,14 @@ void LatencyHistogram::merge(const LatencyHistogram& other) noexcept {
   max_ = std::max(max_, other.max_);
 }
 
+LatencyHistogram LatencyHistogram::since(const LatencyHistogram& earlier) const noexcept {
+  LatencyHistogram rest = *this;
+  for (std::size_t i = 0; i < kBucketCount; ++i) rest.buckets_[i] -= earlier.buckets_[i];
+  rest.count_ -= earlier.count_;
+  rest.sum_ -= earlier.sum_;
+  return rest;
+}
+
 std::uint64_t LatencyHistogram::quantile_ns(double q) const noexcept {
   if (count_ == 0) return 0;
   const double wanted = std::ceil(std::clamp(q, 0.0, 1.0) * static_cast<double>(count_));
@@ -72,6 +80,12 @@ std::uint64_t LatencyHistogram::quantile_ns(double q) const noexcept {
     if (seen >= rank) return std::min(upper_edge(i), max_);
   }
   return max_;
+}
+
+std::uint64_t LatencyHistogram::count_up_to_ns(std::uint64_t ns) const noexcept {
+  std::uint64_t seen = 0;
+  for (std::size_t i = 0; i < kBucketCount && upper_edge(i) <= ns; ++i) seen += buckets_[i];
+  return seen;
 }
 
 double Stats::copies_per_byte() const noexcept {

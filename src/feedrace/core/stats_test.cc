@@ -23,6 +23,18 @@ TEST(Path, EveryPathHasANameOfItsOwn) {
   EXPECT_STREQ(to_string(Path::kMemory), "memory");
 }
 
+TEST(LatencyHistogram, SinceAnEarlierMomentIsWhatCameBetween) {
+  LatencyHistogram earlier;
+  for (int i = 0; i < 100; ++i) earlier.record(1'000'000);
+  LatencyHistogram now = earlier;
+  for (int i = 0; i < 10; ++i) now.record(50);
+  const LatencyHistogram between = now.since(earlier);
+  EXPECT_EQ(between.count(), 10U);
+  EXPECT_EQ(between.sum_ns(), 500U);
+  EXPECT_LE(between.quantile_ns(1), 54U);
+  EXPECT_EQ(now.since(now).count(), 0U);
+}
+
 TEST(CopiesPerByte, IsTheMeanOverTheBytesOfAllPaths) {
   Stats stats;
   EXPECT_EQ(stats.copies_per_byte(), 0.0);

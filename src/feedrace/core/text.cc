@@ -41,6 +41,23 @@ std::size_t utf8_length(std::string_view s) noexcept {
 
 }  // namespace
 
+std::string shell_word(std::string_view raw) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./,:+=@%";
+  if (!raw.empty() && raw.find_first_not_of(kPlain) == std::string_view::npos) {
+    return std::string(raw);
+  }
+  std::string word = "'";
+  for (const char c : printable(raw)) {
+    if (c == '\'') {
+      word += "'\\''";
+    } else {
+      word += c;
+    }
+  }
+  return word + "'";
+}
+
 std::string printable(std::string_view raw) {
   constexpr std::size_t kMostBytes = 4096;
   const std::size_t size = raw.size();

@@ -12,6 +12,9 @@ namespace feedrace {
 /// path has, comes "... (N bytes)".
 std::string printable(std::string_view raw);
 
+/// `raw` as a word of a command that a message suggests, so that it can be pasted into a shell.
+std::string shell_word(std::string_view raw);
+
 /// True when `raw` is well-formed UTF-8 (RFC 3629).
 bool is_utf8(std::string_view raw) noexcept;
 

@@ -35,6 +35,14 @@ TEST(Printable, EscapesBytesThatAreNotUtf8) {
   EXPECT_EQ(printable("x\xe6\x9d"), "x\\xe6\\x9d");         // Cut off.
 }
 
+TEST(ShellWord, IsQuotedWhereAShellWouldTakeItOtherwise) {
+  EXPECT_EQ(shell_word("/data/train-0.tar"), "/data/train-0.tar");
+  EXPECT_EQ(shell_word("/data/{0..9}.tar"), "'/data/{0..9}.tar'");
+  EXPECT_EQ(shell_word("my photos"), "'my photos'");
+  EXPECT_EQ(shell_word("it's"), "'it'\\''s'");
+  EXPECT_EQ(shell_word(""), "''");
+}
+
 TEST(IsUtf8, FollowsTheTableOfRfc3629) {
   for (const std::string_view good :
        {"", "a", "\xc2\x80", "\xdf\xbf", "\xe0\xa0\x80", "\xed\x9f\xbf", "\xee\x80\x80",

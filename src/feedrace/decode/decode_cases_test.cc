@@ -9,7 +9,6 @@
 #include <chrono>
 #include <cmath>
 #include <fstream>
-#include <map>
 #include <optional>
 #include <sstream>
 
@@ -26,18 +25,6 @@ namespace {
 using nlohmann::json;
 
 const std::string kRoot = FEEDRACE_TEST_DATA "/cases/";
-
-/// Cases that libjpeg itself does not tell from a sound picture, and why. A case that begins to
-/// pass must leave this list: the test fails until it does.
-const std::map<std::string, std::string>& waiting_cases() {
-  static const std::map<std::string, std::string> kWaiting = {
-      {"jpg_bad_huffman",
-       "libjpeg reads the damaged codes as other, valid ones, comes out at the end marker within "
-       "the "
-       "last byte of the data, and reports nothing"},
-  };
-  return kWaiting;
-}
 
 struct Picture {
   std::uint32_t width_px = 0;
@@ -183,21 +170,7 @@ TEST(DecodeCases, EveryPictureGivesItsKnownAnswer) {
     const std::string id = test_case["id"].get<std::string>();
     std::string fault = fault_as_stored(test_case);
     if (fault.empty()) fault = fault_upright(test_case);
-    const auto waiting = waiting_cases().find(id);
-    if (waiting == waiting_cases().end()) {
-      EXPECT_EQ(fault, "") << id << ": " << test_case["why"];
-    } else {
-      EXPECT_NE(fault, "") << id << " passes now: take it off the list of waiting cases";
-    }
-  }
-}
-
-TEST(DecodeCases, EveryWaitingCaseExists) {
-  std::map<std::string, int> count;
-  for (const json& test_case : load_cases()) ++count[test_case["id"].get<std::string>()];
-  for (const auto& [id, reason] : waiting_cases()) {
-    EXPECT_EQ(count[id], 1) << id;
-    EXPECT_FALSE(reason.empty()) << id;
+    EXPECT_EQ(fault, "") << id << ": " << test_case["why"];
   }
 }
 

@@ -20,7 +20,10 @@ bool lies_inside(const Region& region, std::uint32_t width_px, std::uint32_t hei
 
 }  // namespace
 
-Result<ImageInfo> ImageDecoder::open(std::span<const std::byte> encoded) {
+Result<ImageInfo> ImageDecoder::open(std::span<const std::byte> encoded,
+                                     std::span<const std::byte> crop_index) {
+  jpeg_.set_crop_index(crop_index);
+  has_crop_index_ = !crop_index.empty();
   current_ = nullptr;
   row_count_ = 0;
   rows_done_ = 0;
@@ -73,6 +76,12 @@ Result<void> ImageDecoder::begin_turned(const Region& region) {
   return current_->read_rows(turned_.data(), std::size_t{stored_.width_px} * 3, stored_.height_px);
 }
 
+PixelRows ImageDecoder::rows_in_place() const noexcept {
+  const bool is_turned = upright_ && info_.orientation != 1;
+  if (row_count_ == 0 || is_turned) return {};
+  return current_->rows_in_place();
+}
+
 Result<void> ImageDecoder::read_rows(std::uint8_t* rgb, std::size_t row_bytes,
                                      std::uint32_t row_count) {
   if (row_count > row_count_ - rows_done_) {
@@ -106,9 +115,17 @@ const std::string& ImageDecoder::complaint() const noexcept {
   return current_ != nullptr ? current_->complaint() : no_complaint_;
 }
 
+CropUse ImageDecoder::crop_use() const noexcept {
+  if (current_ == &jpeg_) return jpeg_.crop_use();
+  // Of a PNG none is made: it is that of a JPEG which had its name before.
+  const bool is_refused =
+      current_ != nullptr && has_crop_index_ && jpeg_.preferred_engine() == JpegEngine::kFeedrace;
+  return {false, is_refused ? jpeg::CropIndex::kOfAnotherFile : nullptr};
+}
+
 std::size_t ImageDecoder::scratch_bytes() const noexcept {
   return jpeg_.scratch_bytes() + png_.scratch_bytes() + webp_.scratch_bytes() +
-         turned_.size_bytes();
+         npy_.scratch_bytes() + turned_.size_bytes();
 }
 
 }  // namespace feedrace::decode

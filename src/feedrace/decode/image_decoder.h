@@ -8,6 +8,7 @@
 #include <string>
 
 #include "feedrace/decode/jpeg_decoder.h"
+#include "feedrace/decode/npy_decoder.h"
 #include "feedrace/decode/png_decoder.h"
 #include "feedrace/decode/scratch.h"
 #include "feedrace/decode/webp_decoder.h"
@@ -24,18 +25,26 @@ namespace feedrace::decode {
 class ImageDecoder {
  public:
   /// `upright`: pictures are turned as their EXIF tag says; otherwise they are taken as stored.
-  explicit ImageDecoder(const DecodeLimits& limits = {}, bool upright = false) noexcept
-      : limits_(limits), upright_(upright) {}
+  explicit ImageDecoder(const DecodeLimits& limits = {}, bool upright = false,
+                        JpegEngine engine = JpegEngine::kFeedrace)
+      : limits_(limits), upright_(upright), jpeg_(engine) {}
 
   /// Reads the header. Width and height are those of the upright picture when pictures are turned;
   /// `orientation` is the stored tag all the same. `encoded` must stay alive and unchanged until
   /// the last row is read or the next `open()`. Failures: kCorruptData, kUnsupported.
-  Result<ImageInfo> open(std::span<const std::byte> encoded);
+  /// `crop_index` is one of the picture, from `Dataset::crop_index`, and stays likewise.
+  Result<ImageInfo> open(std::span<const std::byte> encoded,
+                         std::span<const std::byte> crop_index = {});
 
   /// Makes the rows of `region` ready; more than one region of a picture may be read, one after
   /// the other. `region` counts in pixels of the picture as `open()` described it. Failures:
   /// kInvalidArgument for a region that is empty or leaves the picture, kCorruptData, kUnsupported.
   Result<void> begin(const Region& region);
+
+  /// Behind `begin()`: the region's rows where they lie already, for pictures that need no decoding
+  /// and no turning; `rgb` is null for all others. They stay as long as `encoded`, and until the
+  /// next `begin()` or `open()`.
+  PixelRows rows_in_place() const noexcept;
 
   /// Writes the next `row_count` rows of the region to `rgb`: `region.width_px * 3` bytes each,
   /// `row_bytes` apart (may be padded). Failure: kCorruptData; kInvalidArgument for more rows than
@@ -49,6 +58,11 @@ class ImageDecoder {
   /// the last row, until the next `begin()` or `open()`.
   const std::string& complaint() const noexcept;
 
+  /// What became of the crop index, since `begin()`.
+  CropUse crop_use() const noexcept;
+  /// JPEG pictures begun, by who decoded them.
+  const JpegStats& jpeg_counts() const noexcept { return jpeg_.counts(); }
+
   /// Memory kept for the next picture.
   std::size_t scratch_bytes() const noexcept;
 
@@ -60,9 +74,11 @@ class ImageDecoder {
   JpegDecoder jpeg_;
   PngDecoder png_;
   WebpDecoder webp_;
-  const std::array<Decoder*, 3> decoders_ = {&jpeg_, &png_, &webp_};
+  NpyDecoder npy_;
+  const std::array<Decoder*, 4> decoders_ = {&jpeg_, &png_, &webp_, &npy_};
   Decoder* current_ = nullptr;  // Of the picture that is open.
   const std::string no_complaint_;
+  bool has_crop_index_ = false;
   std::span<const std::byte> encoded_;
   ImageInfo info_;  // As stored.
   Region stored_;   // What `turned_` holds.

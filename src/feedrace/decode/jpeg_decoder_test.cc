@@ -325,6 +325,31 @@ TEST(JpegDecoder, CoefficientsAboveTheMemoryLimitAreRefused) {
               HasSubstr("raise max_memory_bytes"));
 }
 
+TEST(JpegDecoder, CountsWhoDecodedEachPicture) {
+  JpegDecoder decoder;
+  JpegOptions progressive;
+  progressive.progressive = true;
+  const Bytes usual = make_jpeg(make_pixels(40, 40));
+  EXPECT_EQ(failure_of(decoder, usual), "");
+  EXPECT_EQ(decoder.counts().kind, nullptr);
+  EXPECT_EQ(failure_of(decoder, make_jpeg(make_pixels(40, 40), progressive)), "");
+  EXPECT_STREQ(decoder.counts().kind, "progressive");
+  Bytes damaged = usual;  // Something is left over in front of the end marker.
+  damaged.insert(damaged.end() - 2, {std::byte{0x12}, std::byte{0x34}});
+  EXPECT_EQ(failure_of(decoder, damaged), "");
+  EXPECT_EQ(decoder.counts().feedrace, 1U);
+  EXPECT_EQ(decoder.counts().libjpeg_turbo, 1U);
+  EXPECT_EQ(decoder.counts().damaged, 1U);
+}
+
+TEST(JpegDecoder, WhereLibjpegTurboShallDoAllThereIsNoReason) {
+  JpegDecoder decoder(JpegEngine::kLibjpegTurbo);
+  EXPECT_EQ(failure_of(decoder, make_jpeg(make_pixels(40, 40))), "");
+  EXPECT_EQ(decoder.counts().feedrace, 0U);
+  EXPECT_EQ(decoder.counts().libjpeg_turbo, 1U);
+  EXPECT_EQ(decoder.counts().kind, nullptr);
+}
+
 TEST(JpegDecoder, MoreRowsThanTheRegionHasAreRefused) {
   JpegDecoder decoder;
   const Bytes encoded = make_jpeg(make_pixels(16, 16));

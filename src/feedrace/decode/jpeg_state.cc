@@ -180,4 +180,18 @@ std::span<const std::byte> JpegState::rest() const noexcept {
   return {encoded_end_ - source_.bytes_in_buffer, source_.bytes_in_buffer};
 }
 
+std::uint64_t coefficient_bytes(const jpeg_decompress_struct& cinfo) noexcept {
+  const auto round_up = [](std::uint64_t value, int multiple) {
+    const auto step = static_cast<std::uint64_t>(multiple);
+    return (value + step - 1) / step * step;
+  };
+  std::uint64_t blocks = 0;
+  for (int i = 0; i < cinfo.num_components; ++i) {
+    const jpeg_component_info& component = cinfo.comp_info[i];
+    blocks += round_up(component.width_in_blocks, component.h_samp_factor) *
+              round_up(component.height_in_blocks, component.v_samp_factor);
+  }
+  return blocks * DCTSIZE2 * sizeof(JCOEF);
+}
+
 }  // namespace feedrace::decode

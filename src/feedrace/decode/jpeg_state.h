@@ -82,4 +82,8 @@ class JpegState {
   const std::byte* encoded_end_ = nullptr;
 };
 
+/// What libjpeg holds of a picture whose scans it must collect before the first pixel, or whose
+/// coefficients are asked for. Behind jpeg_read_header.
+std::uint64_t coefficient_bytes(const jpeg_decompress_struct& cinfo) noexcept;
+
 }  // namespace feedrace::decode

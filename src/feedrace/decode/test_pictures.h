@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <lz4frame.h>
 #include <stdlib.h>
+#include <zstd.h>
 
 #include <algorithm>
 #include <array>
@@ -14,12 +16,14 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
 #include <jpeglib.h>
 #include <spng.h>
 #include <webp/encode.h>
 
 #include "feedrace/decoder.h"
 #include "feedrace/random.h"
+#include "feedrace/testing/npy.h"
 
 /// Made-up pictures for tests and benchmarks of the decoders.
 namespace feedrace::decode::testing {
@@ -187,6 +191,42 @@ inline Bytes make_webp(const Pixels& pixels, bool lossless = false) {
   Bytes encoded(begin, begin + size);
   WebPFree(out);
   return encoded;
+}
+
+inline Bytes bytes_of(std::string_view text) {
+  const auto* begin = reinterpret_cast<const std::byte*>(text.data());
+  return {begin, begin + text.size()};
+}
+
+/// As numpy.save writes it; one channel as [H, W].
+inline Bytes make_npy(const Pixels& pixels) {
+  const std::string_view values(reinterpret_cast<const char*>(pixels.values.data()),
+                                pixels.values.size());
+  const std::string shape =
+      fmt::format("{}, {}{}", pixels.height_px, pixels.width_px,
+                  pixels.channel_count == 1 ? "" : fmt::format(", {}", pixels.channel_count));
+  return bytes_of(feedrace::testing::npy("|u1", shape, values));
+}
+
+/// As one frame of the lz4 program: blocks that lean on each other, a checksum, the size.
+inline Bytes squeeze_lz4(const Bytes& content) {
+  LZ4F_preferences_t preferences{};
+  preferences.frameInfo.contentChecksumFlag = LZ4F_contentChecksumEnabled;
+  preferences.frameInfo.contentSize = content.size();
+  Bytes frame(LZ4F_compressFrameBound(content.size(), &preferences));
+  frame.resize(
+      LZ4F_compressFrame(frame.data(), frame.size(), content.data(), content.size(), &preferences));
+  return frame;
+}
+
+/// As one frame of the zstd program, with a checksum.
+inline Bytes squeeze_zstd(const Bytes& content) {
+  ZSTD_CCtx* context = ZSTD_createCCtx();
+  ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, 1);
+  Bytes frame(ZSTD_compressBound(content.size()));
+  frame.resize(ZSTD_compress2(context, frame.data(), frame.size(), content.data(), content.size()));
+  ZSTD_freeCCtx(context);
+  return frame;
 }
 
 /// The pixels of `region` cut out of `whole` [height_px, width_px, 3].

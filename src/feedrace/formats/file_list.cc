@@ -226,6 +226,11 @@ bool FileListFormat::accepts(const std::vector<std::string>& sources) const {
 std::unique_ptr<Dataset> FileListFormat::open(const std::vector<std::string>& sources,
                                               const OpenOptions& options) const {
   const std::string& path = sources.at(0);
+  if (options.make_crop_index) {
+    throw Error(ErrorCode::kInvalidArgument,
+                fmt::format("{}: a list has no crop index; give its image folder or tar shards",
+                            printable(path)));
+  }
   if (!options.label_file.empty()) {
     throw Error(ErrorCode::kInvalidArgument,
                 fmt::format("{}: label_file is given, but a list holds its own labels; leave "

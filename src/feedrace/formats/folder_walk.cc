@@ -126,8 +126,7 @@ class Walk {
                               "complete: raise the limit (ulimit -n) or look at the device",
                               printable(path), errno_text("open", error_number)));
     }
-    out_.findings.add(fmt::format("folders left out, as they cannot be read ({})",
-                                  errno_text("open", error_number)),
+    out_.findings.add(fmt::format("{} ({})", kUnreadableFolders, errno_text("open", error_number)),
                       path);
   }
 

@@ -38,6 +38,9 @@ struct RootListing {
 /// Throws Error: kNotFound, kIo.
 RootListing list_root(const std::string& root, const Endings& endings);
 
+/// Begins the finding of folders that are left out, as their owner lets nobody in.
+inline constexpr std::string_view kUnreadableFolders = "folders left out, as they cannot be read";
+
 /// Samples under one class folder: paths under the root, ordered by folder, then name.
 struct ClassListing {
   NameList paths;

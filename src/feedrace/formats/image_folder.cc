@@ -11,7 +11,9 @@
 
 #include "feedrace/core/cores.h"
 #include "feedrace/core/text.h"
+#include "feedrace/formats/decoded_pictures.h"
 #include "feedrace/formats/fingerprint.h"
+#include "feedrace/formats/folder_crops.h"
 #include "feedrace/formats/folder_walk.h"
 #include "feedrace/formats/key_digest.h"
 #include "feedrace/formats/parallel.h"
@@ -68,9 +70,23 @@ class ImageFolder : public Dataset {
     }
     return parts;
   }
+  std::span<const std::byte> crop_index(std::uint64_t sample) const noexcept override {
+    return crops_.columns.of(sample);
+  }
+  std::uint64_t crop_index_count() const noexcept override { return crops_.count; }
+  std::string crop_index_path() const override { return crops_.path; }
+  CropIndexGaps crop_index_gaps() const override { return crops_.gaps; }
+  std::string source_words(std::uint64_t) const override { return shell_word(root_); }
   std::uint64_t max_image_bytes() const noexcept override { return Place::kUnknownSize; }
   double mean_image_bytes() const noexcept override { return 0; }
   std::string label_source() const override { return "class folders"; }
+
+  /// Finds or makes the crop indexes. Throws Error.
+  void take_crops(const OpenOptions& options) {
+    FolderCrops found = open_folder_crops(*this, root_, options);
+    for (std::string& warning : found.warnings) warnings_.push_back(std::move(warning));
+    crops_ = std::move(found);
+  }
 
  private:
   /// Appends one class.
@@ -119,7 +135,40 @@ class ImageFolder : public Dataset {
   std::string key_fingerprint_;
   std::string key_set_fingerprint_;
   std::vector<std::string> class_digests_;
+  FolderCrops crops_;
 };
+
+struct Listings {
+  RootListing root;
+  std::vector<ClassListing> classes;
+
+  bool has_samples() const {
+    return std::any_of(classes.begin(), classes.end(),
+                       [](const ClassListing& one) { return one.paths.size() > 0; });
+  }
+};
+
+Listings list_folder(const std::string& root, const Endings& endings, std::size_t thread_count) {
+  Listings found{list_root(root, endings), {}};
+  found.classes.resize(found.root.classes.size());
+  parallel_for(found.classes.size(), thread_count, [&](std::size_t i) {
+    found.classes[i] = list_class(root, found.root.classes[i], endings);
+  });
+  return found;
+}
+
+/// Arrays beside pictures are masks, depths and features more often than pictures: they are samples
+/// only of a folder that has no other.
+Listings list_pictures(const std::string& root, const OpenOptions& options) {
+  // Folders wait for the disk, not for the core, when cold; two threads a core keep it busy.
+  const std::size_t threads = options.thread_count != 0 ? options.thread_count : 2 * usable_cores();
+  Listings found = list_folder(root, options.file_endings, threads);
+  if (found.has_samples() || options.file_endings != OpenOptions().file_endings) return found;
+  Endings endings;
+  for (const std::string_view field : kDecodedFields) endings.push_back(fmt::format(".{}", field));
+  Listings decoded = list_folder(root, endings, threads);
+  return decoded.has_samples() ? std::move(decoded) : std::move(found);
+}
 
 }  // namespace
 
@@ -137,17 +186,15 @@ std::unique_ptr<Dataset> ImageFolderFormat::open(const std::vector<std::string>&
                             "folders; leave label_file out, or use a list of files",
                             printable(root)));
   }
-  RootListing listing = list_root(root, options.file_endings);
-  std::vector<ClassListing> classes(listing.classes.size());
-  // Folders wait for the disk, not for the core, when cold; two threads a core keep it busy.
-  const std::size_t threads = options.thread_count != 0 ? options.thread_count : 2 * usable_cores();
-  parallel_for(classes.size(), threads, [&](std::size_t i) {
-    classes[i] = list_class(root, listing.classes[i], options.file_endings);
-  });
-  const std::size_t class_count = classes.size();
-  const std::size_t file_count = listing.file_count;
-  auto folder = std::make_unique<ImageFolder>(root, std::move(listing), std::move(classes));
-  if (folder->size() != 0) return folder;
+  Listings found = list_pictures(root, options);
+  const std::size_t class_count = found.classes.size();
+  const std::size_t file_count = found.root.file_count;
+  auto folder =
+      std::make_unique<ImageFolder>(root, std::move(found.root), std::move(found.classes));
+  if (folder->size() != 0) {
+    folder->take_crops(options);
+    return folder;
+  }
   std::string message =
       fmt::format("{}: no images in class folders: found {} and {} directly under it",
                   printable(root), counted(class_count, "folder"), counted(file_count, "file"));

@@ -14,6 +14,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "feedrace/formats/decoded_pictures.h"
 #include "feedrace/formats/folder_walk.h"
 #include "feedrace/formats/test_cases.h"
 #include "feedrace/testing/temp_dir.h"
@@ -56,6 +57,22 @@ TEST(ImageFolder, TakesNoIndexOfShardsForAClass) {
   EXPECT_THAT(set->classes(), ElementsAre("a", "t.frindex", "z"));
   EXPECT_EQ(*set->label(2), 2);
   EXPECT_EQ(set->label_source(), "class folders");
+}
+
+TEST(ImageFolder, TakesDecodedPicturesWhereThereAreNoOthers) {
+  const TempDir folder;
+  folder.write("a/1.npy", "");
+  folder.write("a/2.NPY.ZST", "");
+  folder.write("b/1.npy.lz4", "");
+  folder.write("b/notes.txt", "");
+  const auto set = open_dataset({folder.path()});
+  EXPECT_THAT(keys_of(*set), ElementsAre("a/1.npy", "a/2.NPY.ZST", "b/1.npy.lz4"));
+  EXPECT_TRUE(holds_decoded(*set));
+  // Beside a picture they are masks or features, in any class.
+  folder.write("b/2.jpg", "");
+  const auto mixed = open_dataset({folder.path()});
+  EXPECT_THAT(keys_of(*mixed), ElementsAre("b/2.jpg"));
+  EXPECT_FALSE(holds_decoded(*mixed));
 }
 
 TEST(ImageFolder, IsTheSameForAnyNumberOfThreads) {

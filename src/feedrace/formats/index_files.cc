@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -10,11 +11,32 @@
 
 #include <fmt/format.h>
 
+#include "feedrace/core/text.h"
+
 namespace feedrace::formats {
+namespace {
+
+/// kNotFound only where there is nothing: what is there, but is no folder, shall be told.
+Failure describe_no_folder(const std::string& path, int error_number) {
+  struct stat status{};
+  const bool is_absent = error_number == ENOENT || error_number == ENOTDIR;
+  if (!is_absent || lstat(path.c_str(), &status) != 0) {
+    return system_failure(path, "open", error_number);
+  }
+  return {ErrorCode::kCorruptData,
+          fmt::format("{}: {}", printable(path),
+                      error_number == ENOENT ? "a link that leads nowhere" : "not a folder")};
+}
+
+Failure not_a_file(const std::string& path) {
+  return {ErrorCode::kCorruptData, fmt::format("{}: not a regular file", printable(path))};
+}
+
+}  // namespace
 
 Result<std::unique_ptr<FolderFiles>> FolderFiles::open_folder(const std::string& path) {
   Fd folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!folder) return system_failure(path, "open", errno);
+  if (!folder) return describe_no_folder(path, errno);
   return std::unique_ptr<FolderFiles>(new FolderFiles(std::move(folder), path));
 }
 
@@ -27,10 +49,11 @@ Result<Fd> FolderFiles::create(const std::string& name) {
 
 Result<Fd> FolderFiles::open(const std::string& name) const {
   Fd fd(openat(folder_.get(), name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!fd && errno == ENXIO) return not_a_file(path(name));  // A socket.
   if (!fd) return system_failure(path(name), "open", errno);
   struct stat status{};
   if (fstat(fd.get(), &status) != 0) return system_failure(path(name), "stat", errno);
-  if (!S_ISREG(status.st_mode)) return system_failure(path(name), "open", EINVAL);
+  if (!S_ISREG(status.st_mode)) return not_a_file(path(name));
   return fd;
 }
 

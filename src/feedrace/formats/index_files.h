@@ -16,7 +16,7 @@ class IndexFiles {
   virtual ~IndexFiles() = default;
   /// A new, empty file for reading and writing. Failure: kIo.
   virtual Result<Fd> create(const std::string& name) = 0;
-  /// Failures: kNotFound, kIo.
+  /// Never waits. Failures: kNotFound, kIo; kCorruptData for what is no regular file.
   virtual Result<Fd> open(const std::string& name) const = 0;
   /// Takes a file that is there out again. Failure: kIo.
   virtual Result<void> remove(const std::string& name) = 0;
@@ -29,7 +29,7 @@ class IndexFiles {
 /// Files by descriptor of their folder: they stay one set even if the folder is renamed meanwhile.
 class FolderFiles : public IndexFiles {
  public:
-  /// Failures: kNotFound, kIo.
+  /// Failures: kNotFound where nothing is there; kIo; kCorruptData for what is no folder.
   static Result<std::unique_ptr<FolderFiles>> open_folder(const std::string& path);
 
   Result<Fd> create(const std::string& name) override;

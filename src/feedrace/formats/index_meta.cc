@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "feedrace/formats/index_meta.h"
 
+#include <algorithm>
 #include <limits>
 #include <optional>
 #include <stdexcept>
@@ -50,6 +51,8 @@ json shard_to_json(const IndexMeta::Shard& shard) {
                 {"mtime_ns", shard.identity.mtime_ns}, {"hash", shard.identity.hash},
                 {"samples", shard.sample_count},       {"members", shard.member_count},
                 {"images", shard.image_count},         {"digest", shard.digest}};
+  if (shard.crop_index_count) value["crop_indexes"] = *shard.crop_index_count;
+  if (!shard.crop_index_gaps.empty()) value["without_crop_index"] = shard.crop_index_gaps;
   if (!shard.findings.empty()) value["findings"] = findings_to_json(shard.findings);
   return value;
 }
@@ -73,6 +76,10 @@ IndexMeta::Shard shard_from_json(const json& value) {
   shard.member_count = value.at("members").get<std::uint64_t>();
   shard.image_count = value.at("images").get<std::uint64_t>();
   shard.digest = digest_from_json(value.at("digest"));
+  if (const auto found = value.find("crop_indexes"); found != value.end()) {
+    shard.crop_index_count = found->get<std::uint64_t>();
+    shard.crop_index_gaps = value.value("without_crop_index", CropIndexGaps());
+  }
   if (const auto found = value.find("findings"); found != value.end()) {
     shard.findings = findings_from_json(*found);
   }
@@ -88,6 +95,7 @@ bool sums_agree(const IndexMeta& meta) noexcept {
   for (const IndexMeta::Shard& shard : meta.shards) {
     if (shard.sample_count > kMost - samples || shard.member_count > kMost - members) return false;
     if (shard.image_count > shard.sample_count) return false;
+    if (shard.crop_index_count > shard.image_count) return false;
     samples += shard.sample_count;
     members += shard.member_count;
     images += shard.image_count;
@@ -115,6 +123,23 @@ IndexMeta from_valid_json(const json& root) {
 }
 
 }  // namespace
+
+bool IndexMeta::has_crop_indexes() const noexcept {
+  return std::any_of(shards.begin(), shards.end(),
+                     [](const Shard& shard) { return shard.crop_index_count.has_value(); });
+}
+
+std::uint64_t IndexMeta::crop_index_count() const noexcept {
+  std::uint64_t count = 0;
+  for (const Shard& shard : shards) count += shard.crop_index_count.value_or(0);
+  return count;
+}
+
+CropIndexGaps IndexMeta::crop_index_gaps() const {
+  CropIndexGaps gaps;
+  for (const Shard& shard : shards) add_gaps(shard.crop_index_gaps, gaps);
+  return gaps;
+}
 
 std::string IndexMeta::to_json() const {
   json shard_list = json::array();
@@ -153,6 +178,10 @@ Result<IndexMeta> IndexMeta::from_json(std::string_view text) {
     IndexMeta meta = from_valid_json(*root);
     if (sums_agree(meta)) return meta;
     return Failure{ErrorCode::kCorruptData, "shards do not add up to the set"};
+  } catch (const json::out_of_range&) {  // Its text is of the library's own words.
+    return Failure{ErrorCode::kCorruptData, "damaged: a member is missing"};
+  } catch (const json::exception&) {
+    return Failure{ErrorCode::kCorruptData, "damaged: a member is of the wrong kind"};
   } catch (const std::exception& error) {
     return Failure{ErrorCode::kCorruptData, printable(error.what())};
   }

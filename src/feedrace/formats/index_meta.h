@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,6 +28,9 @@ struct IndexMeta {
     /// that has an image; not over the time of change, which a copy does not keep.
     std::string digest;
     Findings findings;
+    /// Samples whose image has a crop index; nothing where they were not made.
+    std::optional<std::uint64_t> crop_index_count;
+    CropIndexGaps crop_index_gaps;  ///< Why the other images have none.
   };
 
   std::string options;  ///< What labels and images were looked for; another value: another index.
@@ -44,6 +48,11 @@ struct IndexMeta {
   std::string fingerprint;
   std::string key_fingerprint;      ///< `Dataset::key_fingerprint()`.
   std::string key_set_fingerprint;  ///< `Dataset::key_set_fingerprint()`.
+
+  /// Of one shard at least crop indexes were made: the columns are there.
+  bool has_crop_indexes() const noexcept;
+  std::uint64_t crop_index_count() const noexcept;
+  CropIndexGaps crop_index_gaps() const;
 
   std::string to_json() const;
   /// Failure: kCorruptData: not JSON, a member missing or of the wrong type, sums that disagree, or

@@ -32,6 +32,26 @@ constexpr std::size_t kMaxStemBytes = 120;
 
 std::string temporary_prefix(const std::string& name) { return fmt::format(".{}.tmp-", name); }
 
+/// Removes the temporary folders that `is_wanted` by name, as old as that, and held by nobody.
+template <typename IsWanted>
+void remove_builds(const std::string& folder, std::time_t least_age_s,
+                   const IsWanted& is_wanted) noexcept {
+  try {
+    std::error_code error;
+    for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
+      if (!is_wanted(entry.path().filename().native())) continue;
+      const Fd fd(open(entry.path().c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+      struct stat status{};
+      if (!fd || fstat(fd.get(), &status) != 0) continue;
+      const bool is_young = std::time(nullptr) - status.st_mtim.tv_sec < least_age_s;
+      if (is_young || flock(fd.get(), LOCK_EX | LOCK_NB) != 0) continue;
+      fs::remove_all(entry.path(), error);
+    }
+  } catch (const std::exception&) {
+    return;  // Tidying up is a courtesy; it must not stop a build.
+  }
+}
+
 /// Letters, digits, dot, dash and underscore stay; the rest becomes an underscore.
 std::string plain_stem(std::string_view text) {
   std::string stem(text.substr(0, kMaxStemBytes));
@@ -159,21 +179,16 @@ Result<void> PendingIndex::publish() {
 }
 
 void remove_stale_builds(const std::string& folder, const std::string& name) noexcept {
-  try {
-    const std::string prefix = temporary_prefix(name);
-    std::error_code error;
-    for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
-      if (!entry.path().filename().native().starts_with(prefix)) continue;
-      const Fd fd(open(entry.path().c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-      struct stat status{};
-      if (!fd || fstat(fd.get(), &status) != 0) continue;
-      const bool is_young = std::time(nullptr) - status.st_mtim.tv_sec < kStaleSeconds;
-      if (is_young || flock(fd.get(), LOCK_EX | LOCK_NB) != 0) continue;
-      fs::remove_all(entry.path(), error);
-    }
-  } catch (const std::exception&) {
-    return;  // Tidying up is a courtesy; it must not stop a build.
-  }
+  const std::string prefix = temporary_prefix(name);
+  remove_builds(folder, kStaleSeconds,
+                [&](std::string_view entry) { return entry.starts_with(prefix); });
+}
+
+void remove_abandoned_builds(const std::string& folder) noexcept {
+  remove_builds(
+      folder, 0, [inner = temporary_prefix(std::string(kEnding))](std::string_view entry) {
+        return entry.starts_with('.') && entry.find(inner.substr(1)) != std::string_view::npos;
+      });
 }
 
 }  // namespace feedrace::formats

@@ -56,5 +56,8 @@ class PendingIndex {
 /// Removes temporary folders of index `name` that no live process is writing to. Those younger than
 /// an hour are left alone.
 void remove_stale_builds(const std::string& folder, const std::string& name) noexcept;
+/// Removes temporary folders of indexes of any name and age that no live process is writing to: for
+/// who keeps others out of `folder`. Does nothing where the file system has no locks.
+void remove_abandoned_builds(const std::string& folder) noexcept;
 
 }  // namespace feedrace::formats

@@ -20,42 +20,11 @@
 #include <fmt/format.h>
 
 #include "feedrace/core/text.h"
+#include "feedrace/formats/image_finder.h"
 #include "feedrace/formats/parallel.h"
+#include "feedrace/formats/shard_crops.h"
 
 namespace feedrace::formats {
-namespace {
-
-/// Finds the images in a shard: of a sample's members the one whose field is named first.
-class ImageFinder {
- public:
-  ImageFinder(const ShardScan& scan, const std::vector<std::string>& image_fields)
-      : scan_(scan), none_(image_fields.size()) {
-    for (const std::string& field : scan.field_names) {
-      const auto found = std::find(image_fields.begin(), image_fields.end(), field);
-      rank_.push_back(static_cast<std::size_t>(found - image_fields.begin()));
-    }
-  }
-
-  /// Size of the sample's image, if it has one.
-  std::optional<std::uint64_t> size_bytes(std::size_t sample) const {
-    std::size_t best = none_;
-    std::optional<std::uint64_t> bytes;
-    for (std::uint64_t m = scan_.first_member[sample]; m < scan_.first_member[sample + 1]; ++m) {
-      if (rank_[scan_.field[m]] >= best) continue;
-      best = rank_[scan_.field[m]];
-      bytes = scan_.size_bytes[m];
-    }
-    return bytes;
-  }
-
- private:
-  const ShardScan& scan_;
-  const std::size_t none_;
-  std::vector<std::size_t> rank_;  // Of the shard's fields among the image fields.
-};
-
-}  // namespace
-
 Result<std::unique_ptr<IndexWriter>> IndexWriter::create(IndexFiles& files, std::string options,
                                                          std::vector<std::string> image_fields) {
   std::unique_ptr<IndexWriter> writer(
@@ -81,6 +50,9 @@ Result<void> IndexWriter::open_columns() {
     if (!fd) return fd.error();
     columns_.emplace_back(*std::move(fd), files_.path(name), column.type);
   }
+  Result<CropColumnsWriter> crops = CropColumnsWriter::create(files_);
+  if (!crops) return crops.error();
+  crops_ = *std::move(crops);
   static constexpr std::array<std::uint64_t, 1> kZero = {0};
   constexpr std::span<const std::uint64_t> kFirst(kZero);
   Result<void> written = columns_[kFirstMember].append(kFirst);
@@ -108,8 +80,19 @@ Result<std::vector<std::uint16_t>> IndexWriter::number_fields(const ShardScan& s
 Result<void> IndexWriter::append(const std::string& name, const ShardScan& scan) {
   const Result<std::vector<std::uint16_t>> numbers = number_fields(scan);
   if (!numbers) return numbers.error();
-  IndexMeta::Shard shard{name, scan.identity, scan.sample_count(), scan.member_count(), 0,
-                         {},   scan.findings};
+  IndexMeta::Shard shard{name,
+                         scan.identity,
+                         scan.sample_count(),
+                         scan.member_count(),
+                         0,
+                         {},
+                         scan.findings,
+                         std::nullopt,
+                         {}};
+  if (scan.crops) {
+    shard.crop_index_count = scan.crops->count;
+    shard.crop_index_gaps = scan.crops->gaps;
+  }
   if (Result<void> counted = count_images(scan, shard); !counted) return counted;
   if (Result<void> written = append_columns(scan, *numbers); !written) return written;
   meta_.shards.push_back(std::move(shard));
@@ -127,18 +110,19 @@ Result<void> IndexWriter::count_images(const ShardScan& scan, IndexMeta::Shard& 
   digest.add_bytes(scan.identity.hash);
   std::vector<std::uint64_t> with_image;
   for (std::size_t i = 0; i < scan.sample_count(); ++i) {
-    const std::optional<std::uint64_t> bytes = images.size_bytes(i);
-    if (!bytes) continue;
+    const std::optional<std::size_t> image = images.member(i);
+    if (!image) continue;
+    const std::uint64_t bytes = scan.size_bytes[*image];
     with_image.push_back(meta_.sample_count + i);
-    meta_.max_image_bytes = std::max(meta_.max_image_bytes, *bytes);
-    image_bytes_ += static_cast<double>(*bytes);
+    meta_.max_image_bytes = std::max(meta_.max_image_bytes, bytes);
+    image_bytes_ += static_cast<double>(bytes);
     const auto state = static_cast<LabelState>(scan.label_state[i]);
     if (state == LabelState::kOk) ++meta_.labelled_count;
     if (state == LabelState::kBad) ++meta_.bad_label_count;
     if (state == LabelState::kMissing) ++meta_.unlabelled_count;
     for (Fingerprint* one : {&fingerprint_, &digest}) {
       one->add_bytes(scan.key(i));
-      one->add_number(*bytes);
+      one->add_number(bytes);
       one->add_number(static_cast<std::uint64_t>(scan.label[i]));
       one->add_number(scan.label_state[i]);
     }
@@ -175,7 +159,18 @@ Result<void> IndexWriter::append_columns(const ShardScan& scan,
   write(kField, std::span<const std::uint16_t>(field));
   write(kOffset, std::span<const std::uint64_t>(scan.offset_bytes));
   write(kSize, std::span<const std::uint64_t>(scan.size_bytes));
-  return done;
+  if (!done) return done;
+  return scan.crops ? crops_->append(*scan.crops) : crops_->append_empty(scan.sample_count());
+}
+
+/// Columns that say of no picture anything are taken out again.
+Result<void> IndexWriter::finish_crops() {
+  if (meta_.has_crop_indexes()) return crops_->finish();
+  crops_.reset();
+  for (const char* name : {CropColumns::kBeginFile, CropColumns::kBytesFile}) {
+    if (Result<void> removed = files_.remove(name); !removed) return removed;
+  }
+  return {};
 }
 
 Result<void> IndexWriter::finish() {
@@ -190,6 +185,7 @@ Result<void> IndexWriter::finish() {
     const std::string name = fmt::format("{}.npy", columns::kImageSamples.name);
     if (Result<void> removed = files_.remove(name); !removed) return removed;
   }
+  if (Result<void> finished = finish_crops(); !finished) return finished;
   for (NpyWriter& column : columns_) {
     if (Result<void> finished = column.finish(); !finished) return finished;
   }
@@ -202,6 +198,7 @@ Result<void> IndexWriter::finish() {
   // before.
   std::vector<int> fds = {meta_fd};
   for (const NpyWriter& column : columns_) fds.push_back(column.fd());
+  if (crops_) fds.insert(fds.end(), {crops_->fds()[0], crops_->fds()[1]});
   std::atomic<int> error_number = 0;
   parallel_for(fds.size(), fds.size(), [&](std::size_t i) {
     if (fsync(fds[i]) != 0) error_number = errno;
@@ -266,10 +263,15 @@ class OrderedScans {
   }
 
   Result<ShardScan> scan_one(std::size_t i) const {
-    if (build_.known) {
-      if (std::optional<ShardScan> known = build_.known(i)) return *std::move(known);
-    }
-    return scan_shard_file(build_.paths[i], build_.labels);
+    std::optional<ShardScan> known = build_.known ? build_.known(i) : std::nullopt;
+    Result<ShardScan> scan = known ? Result<ShardScan>(*std::move(known))
+                                   : scan_shard_file(build_.paths[i], build_.labels);
+    if (!scan || build_.crop_counter == nullptr || scan->crops) return scan;
+    // Of a few large shards more than one thread each.
+    const std::size_t threads = std::max<std::size_t>(1, build_.thread_count / build_.paths.size());
+    const Result<void> added = add_crop_indexes(build_.paths[i], build_.image_fields, threads,
+                                                *build_.crop_counter, *scan);
+    return added ? std::move(scan) : added.error();
   }
 
   const IndexBuild& build_;

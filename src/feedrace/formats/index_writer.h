@@ -4,11 +4,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "feedrace/error.h"
+#include "feedrace/formats/crop_columns.h"
 #include "feedrace/formats/fingerprint.h"
 #include "feedrace/formats/index_files.h"
 #include "feedrace/formats/index_meta.h"
@@ -50,6 +52,7 @@ class IndexWriter {
   Result<void> open_columns();
   Result<std::vector<std::uint16_t>> number_fields(const ShardScan& scan);
   Result<void> append_columns(const ShardScan& scan, const std::vector<std::uint16_t>& numbers);
+  Result<void> finish_crops();
   Result<void> count_images(const ShardScan& scan, IndexMeta::Shard& shard);
 
   IndexFiles& files_;
@@ -59,6 +62,7 @@ class IndexWriter {
   double image_bytes_ = 0;
   std::unordered_map<std::string, std::uint16_t> field_numbers_;
   std::vector<NpyWriter> columns_;
+  std::optional<CropColumnsWriter> crops_;
   Fingerprint fingerprint_;
   KeyDigest key_digest_;
 };
@@ -72,6 +76,8 @@ struct IndexBuild {
   std::size_t thread_count = 1;
   /// A shard that is already known, or nothing; called from several threads. May be empty.
   std::function<std::optional<ShardScan>(std::size_t)> known;
+  /// Not null: make the crop indexes of shards that have none, and count them here.
+  CropCounter* crop_counter = nullptr;
 };
 
 /// Writes the index to `files`. Failure: that of the first shard in order that cannot be read, with

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "feedrace/core/text.h"
+#include "feedrace/formats/crop_columns.h"
 #include "feedrace/formats/fingerprint.h"
 #include "feedrace/formats/phrases.h"
 
@@ -177,6 +178,18 @@ std::optional<FieldPlace> JoinedDataset::field_place(std::uint64_t sample,
                                                      std::string_view name) const {
   const Own own_sample = own(sample);
   return own_sample.set.field_place(own_sample.sample, name);
+}
+
+std::uint64_t JoinedDataset::crop_index_count() const noexcept {
+  std::uint64_t count = 0;
+  for (const NamedSet& one : sets_) count += one.set->crop_index_count();
+  return count;
+}
+
+CropIndexGaps JoinedDataset::crop_index_gaps() const {
+  CropIndexGaps gaps;
+  for (const NamedSet& one : sets_) add_gaps(one.set->crop_index_gaps(), gaps);
+  return gaps;
 }
 
 Place JoinedDataset::place(std::uint64_t sample) const noexcept {

@@ -55,6 +55,16 @@ class JoinedDataset : public Dataset {
   /// Of all sets, in code-point order.
   std::vector<std::string> stored_fields() const override;
   std::optional<FieldPlace> field_place(std::uint64_t sample, std::string_view name) const override;
+  std::span<const std::byte> crop_index(std::uint64_t sample) const noexcept override {
+    const Own mine = own(sample);
+    return mine.set.crop_index(mine.sample);
+  }
+  std::uint64_t crop_index_count() const noexcept override;
+  CropIndexGaps crop_index_gaps() const override;
+  std::string source_words(std::uint64_t sample) const override {
+    const Own mine = own(sample);
+    return mine.set.source_words(mine.sample);
+  }
   std::uint64_t max_image_bytes() const noexcept override { return max_image_bytes_; }
   double mean_image_bytes() const noexcept override { return mean_image_bytes_; }
   /// "a: class folders; b: list", or the one that all have in common.

@@ -59,6 +59,15 @@ class RenumberedDataset : public Dataset {
                                         std::string_view name) const override {
     return dataset_->field_place(numbers_[sample], name);
   }
+  std::span<const std::byte> crop_index(std::uint64_t sample) const noexcept override {
+    return dataset_->crop_index(numbers_[sample]);
+  }
+  std::uint64_t crop_index_count() const noexcept override { return dataset_->crop_index_count(); }
+  std::string crop_index_path() const override { return dataset_->crop_index_path(); }
+  CropIndexGaps crop_index_gaps() const override { return dataset_->crop_index_gaps(); }
+  std::string source_words(std::uint64_t sample) const override {
+    return dataset_->source_words(numbers_[sample]);
+  }
   std::uint64_t max_image_bytes() const noexcept override { return dataset_->max_image_bytes(); }
   double mean_image_bytes() const noexcept override { return dataset_->mean_image_bytes(); }
   std::string label_source() const override { return dataset_->label_source(); }

@@ -57,6 +57,10 @@ class SampleSpans : public Dataset {
   std::string key_fingerprint() const override { return dataset_->key_fingerprint(); }
   std::string key_set_fingerprint() const override { return dataset_->key_set_fingerprint(); }
   std::vector<Part> parts() const override { return dataset_->parts(); }
+  std::span<const std::byte> crop_index(std::uint64_t sample) const noexcept override {
+    return dataset_->crop_index(sample);
+  }
+  std::uint64_t crop_index_count() const noexcept override { return dataset_->crop_index_count(); }
   std::vector<std::string> stored_fields() const override { return dataset_->stored_fields(); }
   std::optional<FieldPlace> field_place(std::uint64_t sample,
                                         std::string_view name) const override {

@@ -32,6 +32,10 @@ Result<std::string> read_meta(const IndexFiles& files) {
   return text;
 }
 
+std::string_view text_of(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
 }  // namespace
 
 Result<ShardIndex> ShardIndex::open(const IndexFiles& files) {
@@ -76,6 +80,10 @@ Result<void> ShardIndex::map_columns(const IndexFiles& files) {
     if (!mapped) return mapped.error();
     *map = *std::move(mapped);
   }
+  if (!meta_.has_crop_indexes()) return {};
+  Result<CropColumns> crops = CropColumns::map(files, meta_.sample_count);
+  if (!crops) return crops.error();
+  crops_ = *std::move(crops);
   return {};
 }
 
@@ -138,6 +146,9 @@ Result<ShardScan> ShardIndex::extract(std::size_t shard) const {
   scan.identity = meta_.shards[shard].identity;
   scan.field_names = meta_.fields;
   scan.findings = meta_.shards[shard].findings;
+  if (meta_.shards[shard].crop_index_count) {
+    scan.crops.emplace().gaps = meta_.shards[shard].crop_index_gaps;
+  }
   for (std::uint64_t i = shard_begin(shard); i < shard_begin(shard + 1); ++i) {
     const auto [first, last] = members(i);
     if (first == last || this->shard(i) != shard) return corrupt();
@@ -152,9 +163,11 @@ Result<ShardScan> ShardIndex::extract(std::size_t shard) const {
     scan.keys += key(i);
     scan.key_begin.push_back(scan.keys.size());
     scan.label.push_back(label(i));
+    if (scan.crops) scan.crops->append(text_of(crop_index(i)));
     scan.label_state.push_back(static_cast<std::uint8_t>(label_state(i)));
   }
   if (scan.member_count() != meta_.shards[shard].member_count) return corrupt();
+  if (scan.crops && scan.crops->count != meta_.shards[shard].crop_index_count) return corrupt();
   return scan;
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "feedrace/error.h"
+#include "feedrace/formats/crop_columns.h"
 #include "feedrace/formats/index_files.h"
 #include "feedrace/formats/index_meta.h"
 #include "feedrace/formats/npy.h"
@@ -70,6 +71,11 @@ class ShardIndex {
   }
   LabelState label_state(std::uint64_t sample) const noexcept;
 
+  /// Of a sample's image; empty: none.
+  std::span<const std::byte> crop_index(std::uint64_t sample) const noexcept {
+    return crops_.of(sample);
+  }
+
   /// Numbers of a sample's members: [first, second).
   std::pair<std::uint64_t, std::uint64_t> members(std::uint64_t sample) const noexcept;
   Member member(std::uint64_t number) const noexcept;
@@ -94,6 +100,7 @@ class ShardIndex {
   std::vector<std::uint64_t> shard_begin_;
   NpyMap shard_, label_, label_state_, first_member_, key_begin_, keys_;
   NpyMap field_, offset_, size_, image_samples_;
+  CropColumns crops_;
 };
 
 }  // namespace feedrace::formats

@@ -288,6 +288,10 @@ bool is_json_field(std::string_view field) noexcept {
   return field == "json" || field.ends_with(".json");
 }
 
+bool says_damage(std::string_view finding) noexcept {
+  return finding == kTwice || finding == kNoEndMark || finding == kTrailing;
+}
+
 Result<ShardScan> scan_shard(const ByteSource& source, const std::string& name,
                              const LabelSource& labels) {
   Result<ShardScan> scan = Scan(source, name, labels).run();

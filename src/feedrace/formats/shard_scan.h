@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "feedrace/error.h"
 #include "feedrace/format.h"
+#include "feedrace/formats/crop_columns.h"
 #include "feedrace/formats/findings.h"
 #include "feedrace/formats/labels.h"
 #include "feedrace/formats/tar_reader.h"
@@ -56,6 +58,7 @@ struct ShardScan {
 
   std::vector<std::string> field_names;
   Findings findings;
+  std::optional<CropIndexes> crops;  ///< A sample each; nothing: not made.
 
   std::size_t sample_count() const noexcept { return label.size(); }
   std::size_t member_count() const noexcept { return field.size(); }
@@ -64,6 +67,10 @@ struct ShardScan {
                                          key_begin[sample + 1] - key_begin[sample]);
   }
 };
+
+/// True of a finding by which a shard isn't whole, or holds samples that no reader gets; others are
+/// odd, and nothing of a data set is missing.
+bool says_damage(std::string_view finding) noexcept;
 
 /// Reads the headers of a shard, and the labels in it, and groups members into samples. Parts of
 /// one sample that lie apart are put together, and a sample that has a field twice is left out;

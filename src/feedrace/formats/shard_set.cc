@@ -22,7 +22,7 @@ constexpr std::uint64_t kMaxShownLabelBytes = std::uint64_t{1} << 20;
 }  // namespace
 
 ShardSet::ShardSet(std::vector<std::string> paths, ShardIndex index, const OpenOptions& options,
-                   std::vector<std::string> notices, std::string index_path)
+                   std::vector<std::string> notices, std::string index_path, std::string sources)
     : paths_(std::move(paths)),
       index_(std::move(index)),
       label_source_{options.label_file.empty() ? options.label_field : "", options.label_json_key,
@@ -30,6 +30,7 @@ ShardSet::ShardSet(std::vector<std::string> paths, ShardIndex index, const OpenO
       label_file_(options.label_file),
       label_phrase_(describe_label_source(index_.meta(), options)),
       index_path_(std::move(index_path)),
+      sources_(std::move(sources)),
       warnings_(std::move(notices)) {
   const std::vector<std::string>& fields = index_.meta().fields;
   for (const std::string& wanted : options.image_fields) {
@@ -51,6 +52,7 @@ void ShardSet::gather_warnings(bool looks_for_labels) {
         "{}: {} of {} samples left out, as they have no image field", printable(place),
         with_commas(meta.sample_count - meta.image_count), with_commas(meta.sample_count)));
   }
+  warn_of_missing_crops(place);
   const bool labelled = has_labels(meta);
   if (!labelled && looks_for_labels && meta.image_count > 0) {
     warnings_.push_back(
@@ -68,6 +70,19 @@ void ShardSet::gather_warnings(bool looks_for_labels) {
         "{}: {} of {} samples have a label that is no whole number; reading one is an error",
         printable(place), with_commas(meta.bad_label_count), with_commas(meta.image_count)));
   }
+}
+
+/// Shards that came or changed since crop indexes were made of the others.
+void ShardSet::warn_of_missing_crops(const std::string& place) {
+  const std::vector<IndexMeta::Shard>& shards = index_.meta().shards;
+  const auto missing = std::count_if(shards.begin(), shards.end(), [](const auto& shard) {
+    return !shard.crop_index_count.has_value();
+  });
+  if (missing == 0 || !index_.meta().has_crop_indexes()) return;
+  warnings_.push_back(fmt::format(
+      "{}: {} of {} shards have no crop index, as they are new or changed; make it with feedrace "
+      "index {} --crop-index",
+      printable(place), missing, shards.size(), sources_));
 }
 
 std::optional<ShardIndex::Member> ShardSet::image(std::uint64_t sample) const noexcept {

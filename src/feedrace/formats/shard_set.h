@@ -27,9 +27,9 @@ class ShardSet : public Dataset {
   };
 
   /// `notices` are warnings about the index itself, in front of those about the shards;
-  /// `index_path` is where it is stored.
+  /// `index_path` is where it is stored; `sources` are what the user named, as words of a command.
   ShardSet(std::vector<std::string> paths, ShardIndex index, const OpenOptions& options,
-           std::vector<std::string> notices, std::string index_path);
+           std::vector<std::string> notices, std::string index_path, std::string sources);
 
   std::string_view kind() const noexcept override { return "webdataset shards"; }
   std::uint64_t size() const noexcept override { return index_.meta().image_count; }
@@ -45,6 +45,17 @@ class ShardSet : public Dataset {
   std::string fingerprint() const override { return index_.meta().fingerprint; }
   std::string key_fingerprint() const override { return index_.meta().key_fingerprint; }
   std::string key_set_fingerprint() const override { return index_.meta().key_set_fingerprint; }
+  std::span<const std::byte> crop_index(std::uint64_t sample) const noexcept override {
+    return index_.crop_index(entry_of(sample));
+  }
+  std::uint64_t crop_index_count() const noexcept override {
+    return index_.meta().crop_index_count();
+  }
+  std::string crop_index_path() const override {
+    return index_.meta().has_crop_indexes() ? index_path_ : "";
+  }
+  CropIndexGaps crop_index_gaps() const override { return index_.meta().crop_index_gaps(); }
+  std::string source_words(std::uint64_t) const override { return sources_; }
   std::vector<Part> parts() const override;
   std::vector<std::string> stored_fields() const override { return index_.meta().fields; }
   std::optional<FieldPlace> field_place(std::uint64_t sample, std::string_view name) const override;
@@ -82,6 +93,7 @@ class ShardSet : public Dataset {
   Result<std::int64_t> explain_label(std::uint64_t sample) const;
   std::string field_list(std::uint64_t entry) const;
   void gather_warnings(bool looks_for_labels);
+  void warn_of_missing_crops(const std::string& place);
 
   const std::vector<std::string> paths_;
   const ShardIndex index_;
@@ -89,6 +101,7 @@ class ShardSet : public Dataset {
   const std::string label_file_;
   const std::string label_phrase_;
   const std::string index_path_;
+  const std::string sources_;
   const std::vector<std::string> no_classes_;
   std::vector<std::uint32_t> image_field_numbers_;  // By rank; ~0 for one that the set lacks.
   std::vector<std::string> warnings_;

@@ -31,6 +31,14 @@ namespace {
 /// Shards that a message names.
 constexpr std::size_t kNamesShown = 3;
 
+/// As a command takes them.
+std::string words_of(const std::vector<std::string>& sources) {
+  std::vector<std::string> words;
+  words.reserve(sources.size());
+  for (const std::string& source : sources) words.push_back(shell_word(source));
+  return fmt::format("{}", fmt::join(words, " "));
+}
+
 /// The options that an index depends on, as text; equal texts give equal indexes.
 std::string options_text(const OpenOptions& options) {
   nlohmann::json fields = nlohmann::json::array();
@@ -52,7 +60,8 @@ struct StoredIndex {
   std::size_t changed_count = 0;    ///< Shards that are new, changed or gone.
   std::string example;              ///< One of them.
   bool same_order = true;
-  std::string refusal;  ///< Why one that is there can't be used, such as its version.
+  std::string refusal;     ///< Why one that is there can't be used, such as its version.
+  bool has_crops = false;  ///< What is there, usable or not, has crop indexes.
 
   static constexpr std::size_t kChanged = ~std::size_t{0};
   bool is_fresh() const noexcept { return index && changed_count == 0 && same_order; }
@@ -61,9 +70,14 @@ struct StoredIndex {
 /// Opens, compares, builds and stores the index of one set of shards.
 class IndexKeeper {
  public:
+  /// `read` may be empty: headers are read then.
   IndexKeeper(const std::vector<std::string>& sources, std::vector<std::string> paths,
-              const OpenOptions& options)
-      : options_(options), options_text_(options_text(options)), paths_(std::move(paths)) {
+              const OpenOptions& options, ReadShard read = {})
+      : options_(options),
+        options_text_(options_text(options)),
+        paths_(std::move(paths)),
+        read_(std::move(read)) {
+    source_ = words_of(sources);
     const bool is_default = options_text_ == options_text(OpenOptions{});
     name_ = index_name(sources, is_default ? "" : options_text_);
     folder_ = folder_of(paths_[0]);
@@ -73,52 +87,138 @@ class IndexKeeper {
                    hash_text(error ? folder_ : absolute.lexically_normal().native()) + ".frindex";
   }
 
+  StoredIndexState state() const {
+    using Kind = StoredIndexState::Kind;
+    StoredIndexState state;
+    std::vector<std::string> places = {folder_ + "/" + name_};
+    for (const std::string& cache : cache_candidates(options_.cache_dir)) {
+      if (is_own_folder(cache)) places.push_back(cache + "/" + cached_name_);
+    }
+    for (const std::string& path : places) {
+      StoredIndex stored = look(path);
+      if (stored.is_fresh()) return {Kind::kFresh, path, "", std::move(stored.index)};
+      if (state.kind != Kind::kNone) continue;
+      if (!stored.refusal.empty()) {
+        state = {Kind::kUnreadable, "", stored.refusal, std::nullopt};
+      } else if (stored.index) {
+        state = {Kind::kStale, "", describe_change(stored), std::nullopt};
+      }
+    }
+    return state;
+  }
+
   struct Opened {
     ShardIndex index;
     std::string path;  ///< Empty for one in memory.
   };
 
   Opened open(std::vector<std::string>& notices) const {
+    if (options_.store_index == StoreIndex::kMust) tidy_up();
     StoredIndex stored;
+    // With --rebuild nothing stored is used, but what it had may get lost.
+    bool had_crops = options_.rebuild_index && has_stored_crops();
     if (!options_.rebuild_index) {
       const std::string path = folder_ + "/" + name_;
       stored = look(path);
-      if (stored.is_fresh()) return {*std::move(stored.index), path};
+      had_crops = stored.has_crops;
+      if (is_enough(stored)) return {*std::move(stored.index), path};
       for (const std::string& cache : cache_candidates(options_.cache_dir)) {
         if (!is_own_folder(cache)) continue;
         const std::string cached_path = cache + "/" + cached_name_;
         StoredIndex cached = look(cached_path);
-        if (cached.is_fresh()) return {*std::move(cached.index), cached_path};
+        had_crops = had_crops || cached.has_crops;
+        if (is_enough(cached)) return {*std::move(cached.index), cached_path};
         if (!stored.index && (cached.index || stored.refusal.empty())) stored = std::move(cached);
       }
     }
     if (!stored.refusal.empty() && options_.store_index != StoreIndex::kNever) {
       notices.push_back(fmt::format("{}: index made anew: {}", printable(folder_), stored.refusal));
     }
-    if (stored.index && options_.store_index != StoreIndex::kNever) {
-      notices.push_back(fmt::format(
-          "{}: index refreshed: {} of {} shards are new, changed or gone, such as {}",
-          printable(folder_), stored.changed_count,
-          std::max(paths_.size(), stored.index->meta().shards.size()), printable(stored.example)));
+    const bool has_changed = stored.changed_count > 0 || !stored.same_order;
+    if (stored.index && has_changed && options_.store_index != StoreIndex::kNever) {
+      notices.push_back(
+          fmt::format("{}: index refreshed: {}", printable(folder_), describe_change(stored)));
     }
-    return build(stored, notices);
+    Opened opened = build(stored, notices);
+    // Where some shards still have theirs, the set itself says how many lack them.
+    const bool is_lost = had_crops && !opened.index.meta().has_crop_indexes();
+    if (is_lost && options_.store_index != StoreIndex::kNever) {
+      notices.push_back(fmt::format(
+          "{}: {} have no crop index any more, as the index was made anew; make it with "
+          "feedrace index {} --crop-index",
+          printable(folder_), counted(paths_.size(), "shard"), source_));
+    }
+    return opened;
   }
 
  private:
+  std::string describe_change(const StoredIndex& stored) const {
+    if (stored.changed_count == 0) return "the shards lie in another order";
+    return fmt::format("{} of {} shards are new, changed or gone, such as {}", stored.changed_count,
+                       std::max(paths_.size(), stored.index->meta().shards.size()),
+                       printable(stored.example));
+  }
+
+  /// Removes what killed processes left behind.
+  void tidy_up() const {
+    remove_stale_builds(folder_, name_);
+    for (const std::string& cache : cache_candidates(options_.cache_dir)) {
+      if (is_own_folder(cache)) remove_stale_builds(cache, cached_name_);
+    }
+  }
+
+  /// Up to date, with all that is wanted of it.
+  bool is_enough(const StoredIndex& stored) const {
+    if (!stored.is_fresh()) return false;
+    const std::vector<IndexMeta::Shard>& shards = stored.index->meta().shards;
+    return !options_.make_crop_index ||
+           std::all_of(shards.begin(), shards.end(),
+                       [](const auto& shard) { return shard.crop_index_count.has_value(); });
+  }
+
+  bool has_stored_crops() const {
+    std::vector<std::string> paths = {folder_ + "/" + name_};
+    for (const std::string& cache : cache_candidates(options_.cache_dir)) {
+      if (is_own_folder(cache)) paths.push_back(cache + "/" + cached_name_);
+    }
+    return std::any_of(paths.begin(), paths.end(), [this](const std::string& path) {
+      const StoredIndex stored = look(path);
+      return stored.index && stored.index->meta().has_crop_indexes();
+    });
+  }
+
+  std::uint64_t shard_bytes() const {
+    std::uint64_t sum = 0;
+    for (const std::string& path : paths_) {
+      struct stat status{};
+      if (stat(path.c_str(), &status) == 0) sum += static_cast<std::uint64_t>(status.st_size);
+    }
+    return sum;
+  }
+
   /// The stored index at `path` and which of the shards it knows.
   StoredIndex look(const std::string& path) const {
     constexpr int kTries = 3;  // Somebody may put a new one in its place while files are opened.
     StoredIndex stored;
     for (int i = 0; i < kTries && !stored.index; ++i) {
       const auto files = FolderFiles::open_folder(path);
-      if (!files) return stored;
+      if (!files) {
+        if (files.error().code != ErrorCode::kNotFound) stored.refusal = files.error().message;
+        return stored;
+      }
       Result<ShardIndex> index = ShardIndex::open(**files);
       stored.refusal = index ? "" : index.error().message;
+      stored.has_crops = index ? index->meta().has_crop_indexes() : has_crop_files(**files);
       if (index) stored.index = *std::move(index);
     }
     if (stored.index && stored.index->meta().options != options_text_) stored.index.reset();
     if (stored.index) compare(stored);
     return stored;
+  }
+
+  /// Of an index that can't be read. An index without crop indexes has none of these files.
+  static bool has_crop_files(const FolderFiles& files) {
+    return files.open(CropColumns::kBeginFile) || files.open(CropColumns::kBytesFile);
   }
 
   void compare(StoredIndex& stored) const {
@@ -167,12 +267,19 @@ class IndexKeeper {
     plan.image_fields = options_.image_fields;
     plan.labels = {options_.label_field, options_.label_json_key, nullptr};
     plan.thread_count = options_.thread_count != 0 ? options_.thread_count : usable_cores();
+    std::optional<CropCounter> counter;
+    if (options_.make_crop_index) {
+      counter.emplace(options_.crop_index_progress, shard_bytes());
+      plan.crop_counter = &*counter;
+    }
     LabelMap labels;
     if (!options_.label_file.empty()) {
       labels = read_label_file(options_.label_file);
       plan.labels.by_key = &labels;
     }
-    if (stored.index) {
+    if (read_) {
+      plan.known = [this](std::size_t i) -> std::optional<ShardScan> { return read_(paths_[i]); };
+    } else if (stored.index) {
       plan.known = [&stored](std::size_t i) -> std::optional<ShardScan> {
         const std::size_t at = stored.known[i];
         if (at == StoredIndex::kChanged) return std::nullopt;
@@ -241,9 +348,11 @@ class IndexKeeper {
   const OpenOptions& options_;
   const std::string options_text_;
   const std::vector<std::string> paths_;
+  const ReadShard read_;
   std::string name_;
   std::string cached_name_;
   std::string folder_;
+  std::string source_;  // For messages.
 };
 
 /// For a folder that is read as shards, as there are tars in it, but that may be meant as one of
@@ -310,12 +419,23 @@ bool WebdatasetFormat::accepts(const std::vector<std::string>& sources) const {
 
 std::unique_ptr<ShardSet> open_shards(const std::vector<std::string>& sources,
                                       const OpenOptions& options) {
+  return open_shards(sources, options, {});
+}
+
+std::unique_ptr<ShardSet> open_shards(const std::vector<std::string>& sources,
+                                      const OpenOptions& options, const ReadShard& read) {
   if (sources.empty()) throw Error(ErrorCode::kInvalidArgument, "no source given; name the shards");
   ShardSources found = find_shards(sources);
   std::vector<std::string> notices = std::move(found.warnings);
-  auto [index, path] = IndexKeeper(sources, found.paths, options).open(notices);
+  auto [index, path] = IndexKeeper(sources, found.paths, options, read).open(notices);
   return std::make_unique<ShardSet>(std::move(found.paths), std::move(index), options,
-                                    std::move(notices), std::move(path));
+                                    std::move(notices), std::move(path), words_of(sources));
+}
+
+StoredIndexState look_at_index(const std::vector<std::string>& sources,
+                               const OpenOptions& options) {
+  if (sources.empty()) throw Error(ErrorCode::kInvalidArgument, "no source given; name the shards");
+  return IndexKeeper(sources, find_shards(sources).paths, options).state();
 }
 
 std::unique_ptr<Dataset> WebdatasetFormat::open(const std::vector<std::string>& sources,

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,5 +26,31 @@ class WebdatasetFormat : public Format {
 /// what there is. Throws Error.
 std::unique_ptr<ShardSet> open_shards(const std::vector<std::string>& sources,
                                       const OpenOptions& options = {});
+
+/// What a shard holds, found otherwise than by reading its headers. Throws Error. Called from
+/// several threads.
+using ReadShard = std::function<ShardScan(const std::string& path)>;
+
+/// `open_shards` with an index whose shards `read` gives, as far as a new one is made.
+std::unique_ptr<ShardSet> open_shards(const std::vector<std::string>& sources,
+                                      const OpenOptions& options, const ReadShard& read);
+
+/// What is stored as the index of shards, and whether a loader would take it as it is.
+struct StoredIndexState {
+  enum class Kind {
+    kNone,
+    kFresh,
+    kStale,       ///< Shards are new, changed or gone, or lie in another order.
+    kUnreadable,  ///< Damaged, or of another version.
+  };
+  Kind kind = Kind::kNone;
+  std::string path;                 ///< Of a fresh one.
+  std::string reason;               ///< Why it is stale or unreadable, fit to print.
+  std::optional<ShardIndex> index;  ///< A fresh one.
+};
+
+/// Looks where a loader would look; writes nothing. Throws Error as `find_shards`.
+StoredIndexState look_at_index(const std::vector<std::string>& sources,
+                               const OpenOptions& options = {});
 
 }  // namespace feedrace::formats

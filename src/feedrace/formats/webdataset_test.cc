@@ -9,6 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "feedrace/formats/decoded_pictures.h"
 #include "feedrace/formats/test_tar.h"
 #include "feedrace/testing/temp_dir.h"
 
@@ -102,13 +103,32 @@ TEST(Webdataset, NumbersOnlySamplesWithAnImage) {
   EXPECT_EQ(other->key(1), "2");
 }
 
+TEST(Webdataset, ArraysAreImagesOnlyInShardsWithoutOthers) {
+  const TempDir folder;
+  folder.write("a.tar",
+               TarText().add("0.npy", "a").add("0.jpg", "jj").add("1.npy", "a").end().text());
+  folder.write("b.tar", TarText().add("2.npy.zst", "zzz").add("2.cls", "1").end().text());
+  const auto set = open_dataset({folder.path()});
+  ASSERT_EQ(set->size(), 2u);
+  EXPECT_EQ(set->key(0), "0");
+  EXPECT_EQ(set->place(0).size_bytes, 2u);
+  EXPECT_EQ(set->key(1), "2");
+  EXPECT_EQ(set->place(1).size_bytes, 3u);
+  EXPECT_FALSE(holds_decoded(*set));
+  EXPECT_TRUE(holds_decoded(*open_dataset({folder / "b.tar"})));
+  OpenOptions named;
+  named.image_fields = {"jpg", "npy"};
+  EXPECT_EQ(open_dataset({folder / "a.tar"}, named)->size(), 2u);
+}
+
 TEST(Webdataset, ListsTheFieldsThatThereAreWhenNoneIsAnImage) {
   const TempDir folder;
   const std::string path =
       folder.write("a.tar", TarText().add("1.tiff", "x").add("1.cls", "1").end().text());
   EXPECT_THAT(error_of({path}), HasSubstr("not_found: " + path +
                                           ": none of 1 sample has an image field "
-                                          "(jpg, jpeg, png, webp); fields found: tiff, cls"));
+                                          "(jpg, jpeg, png, webp, npy, npy.lz4, npy.zst); fields "
+                                          "found: tiff, cls"));
   const std::string empty = folder.write("empty.tar", TarText().end().text());
   EXPECT_THAT(error_of({empty}), HasSubstr("no samples in 1 shard"));
 }

@@ -135,11 +135,7 @@ std::string transport_of(const fs::path& device) {
 
 /// "none [mq-deadline] kyber"; a stacked device says "none" without brackets.
 std::string scheduler_of(const fs::path& device) {
-  const std::string text = text_of(device / "queue/scheduler");
-  const std::size_t begin = text.find('[');
-  const std::size_t end = text.find(']', begin == std::string::npos ? 0 : begin);
-  if (begin == std::string::npos || end == std::string::npos) return {};
-  return text.substr(begin + 1, end - begin - 1);
+  return chosen_word(text_of(device / "queue/scheduler"));
 }
 
 /// What `look` finds for every device if that is the same, else `unknown`.

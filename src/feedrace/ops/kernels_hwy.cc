@@ -33,6 +33,7 @@ constexpr hn::ScalableTag<float> kFloats;
 constexpr hn::Full128<std::uint8_t> kBytes16;
 constexpr hn::Full128<std::int32_t> kInts4;
 using Bytes = hn::Vec<decltype(kBytes)>;
+using Shorts = hn::Vec<decltype(kShorts)>;
 using Ints = hn::Vec<decltype(kInts)>;
 using Floats = hn::Vec<decltype(kFloats)>;
 using Bytes16 = hn::Vec<decltype(kBytes16)>;
@@ -41,63 +42,89 @@ constexpr std::size_t kLanes = hn::MaxLanes(kInts);
 /// Rows that one vector holds 16 bytes of.
 constexpr std::size_t kRows = hn::MaxLanes(kBytes) / 16;
 
-// A weight has 23 bits, a factor of a 16-bit product 15: the upper and the lower 11 bits multiply
-// the same pixels.
-constexpr int kLowBits = 11;
+// A weight has 23 bits, a factor of a 16-bit product 15 and a sign: the upper and the lower 16 bits
+// multiply the same pixels. The upper ones, rounded, of all taps come to 128 at most: their
+// products with bytes, added, fit 16 bits. The lower ones are never larger than their weights,
+// which come to 2^22: 32 bits hold their sums.
+constexpr int kLowBits = 16;
 
-/// Four taps: of the pairs (0, 2) and (1, 3), upper and lower bits, in the halves of a 32-bit lane.
+/// Four taps: the lower bits of the pairs (0, 2) and (1, 3), in the halves of a 32-bit lane, and
+/// the upper bits of all, in its bytes.
 struct TapWeights {
-  std::int32_t even_high, even_low, odd_high, odd_low;
+  std::int32_t even_low, odd_low, high;
 };
 
-std::int32_t pair(std::int32_t first, std::int32_t second) { return first | second << 16; }
+std::int32_t pair(std::int32_t first, std::int32_t second) {
+  return static_cast<std::int32_t>((static_cast<std::uint32_t>(first) & 0xFFFF) |
+                                   static_cast<std::uint32_t>(second) << 16);
+}
+
+std::int32_t upper(std::int32_t weight) { return (weight + (1 << (kLowBits - 1))) >> kLowBits; }
+/// Rounded the other way where `upper` rounds up: signed.
+std::int32_t lower(std::int32_t weight) { return weight - (upper(weight) << kLowBits); }
 
 TapWeights split(const std::int32_t* w) {
-  constexpr std::int32_t kLowMask = (1 << kLowBits) - 1;
-  return {pair(w[0] >> kLowBits, w[2] >> kLowBits), pair(w[0] & kLowMask, w[2] & kLowMask),
-          pair(w[1] >> kLowBits, w[3] >> kLowBits), pair(w[1] & kLowMask, w[3] & kLowMask)};
+  return {pair(lower(w[0]), lower(w[2])), pair(lower(w[1]), lower(w[3])),
+          upper(w[0]) | upper(w[1]) << 8 | upper(w[2]) << 16 | upper(w[3]) << 24};
 }
 
 struct TapVectors {
-  Ints even_high, even_low, odd_high, odd_low;
+  Ints even_low, odd_low, high;
 };
 
 HWY_INLINE TapVectors broadcast(const TapWeights& w) {
-  return {hn::Set(kInts, w.even_high), hn::Set(kInts, w.even_low), hn::Set(kInts, w.odd_high),
-          hn::Set(kInts, w.odd_low)};
+  return {hn::Set(kInts, w.even_low), hn::Set(kInts, w.odd_low), hn::Set(kInts, w.high)};
 }
 
-/// Sums of 16-bit products of neighbours, which are all non-negative.
+/// Sums of products of 16-bit neighbours.
 HWY_INLINE Ints multiply_pairs(Ints a, Ints b) {
 #if HWY_ARCH_X86
   Ints unused = hn::Zero(kInts);
   return hn::ReorderWidenMulAccumulate(kInts, hn::BitCast(kShorts, a), hn::BitCast(kShorts, b),
                                        hn::Zero(kInts), unused);
 #else
-  const Ints mask = hn::Set(kInts, 0xFFFF);
-  return hn::Add(hn::Mul(hn::And(a, mask), hn::And(b, mask)),
-                 hn::Mul(hn::ShiftRight<16>(a), hn::ShiftRight<16>(b)));
+  const auto even = [](Ints v) { return hn::ShiftRight<16>(hn::ShiftLeft<16>(v)); };
+  return hn::Add(hn::Mul(even(a), even(b)), hn::Mul(hn::ShiftRight<16>(a), hn::ShiftRight<16>(b)));
+#endif
+}
+
+/// Sums of products of neighbouring bytes, those of `b` below 128; they fit 15 bits.
+HWY_INLINE Shorts multiply_bytes(Bytes a, Ints b) {
+#if HWY_ARCH_X86 && HWY_MAX_BYTES == 16
+  return Shorts{_mm_maddubs_epi16(a.raw, b.raw)};
+#elif HWY_ARCH_X86 && HWY_MAX_BYTES == 32
+  return Shorts{_mm256_maddubs_epi16(a.raw, b.raw)};
+#elif HWY_ARCH_X86
+  return Shorts{_mm512_maddubs_epi16(a.raw, b.raw)};
+#else
+  const Shorts x = hn::BitCast(kShorts, a);
+  const Shorts y = hn::BitCast(kShorts, b);
+  const Shorts mask = hn::Set(kShorts, 0xFF);
+  const Shorts odd = hn::And(hn::ShiftRight<8>(x), mask);
+  return hn::Add(hn::Mul(hn::And(x, mask), hn::And(y, mask)), hn::Mul(odd, hn::ShiftRight<8>(y)));
 #endif
 }
 
 struct Sums {
-  Ints high, low;
+  Shorts high;
+  Ints low;
 
   // Written out: g++ makes implicit constructors without the target's instructions.
-  HWY_INLINE Sums() : high(hn::Zero(kInts)), low(hn::Set(kInts, 1 << (kWeightBits - 1))) {}
+  HWY_INLINE Sums() : high(hn::Zero(kShorts)), low(hn::Set(kInts, 1 << (kWeightBits - 1))) {}
   /// Adds, in each lane, four bytes times four weights.
   HWY_INLINE void add(Bytes pixels, const TapVectors& w) {
     const Ints even = hn::And(hn::BitCast(kInts, pixels), hn::Set(kInts, 0x00FF00FF));
     const Ints odd = hn::BitCast(
         kInts, hn::ShiftRight<8>(hn::BitCast(hn::RebindToUnsigned<decltype(kShorts)>(), pixels)));
-    high = hn::Add(high, multiply_pairs(even, w.even_high));
-    high = hn::Add(high, multiply_pairs(odd, w.odd_high));
+    high = hn::Add(high, multiply_bytes(pixels, w.high));
     low = hn::Add(low, multiply_pairs(even, w.even_low));
     low = hn::Add(low, multiply_pairs(odd, w.odd_low));
   }
   HWY_INLINE Ints levels() const {
-    const Ints sum = hn::ShiftRight<kWeightBits>(hn::Add(hn::ShiftLeft<kLowBits>(high), low));
-    return hn::Min(sum, hn::Set(kInts, 255));
+    const Ints ones = hn::Set(kInts, 0x00010001);
+    const Ints upper_sum = multiply_pairs(hn::BitCast(kInts, high), ones);
+    const Ints sum = hn::Add(hn::ShiftLeft<kLowBits>(upper_sum), low);
+    return hn::Min(hn::ShiftRight<kWeightBits>(sum), hn::Set(kInts, 255));
   }
 };
 
@@ -121,8 +148,7 @@ struct Placement {
   std::uint32_t skipped_bytes;  ///< In front of the pixels in a load: 0 or `kSpareBytes`.
 };
 
-Placement place(std::uint32_t start, std::uint32_t taps, std::uint32_t source_width) {
-  const std::uint32_t groups = std::max((taps + kGroupTaps - 1) / kGroupTaps, 1U);
+Placement place(std::uint32_t start, std::uint32_t groups, std::uint32_t source_width) {
   const std::uint32_t end = start * 3 + groups * kGroupBytes + kSpareBytes;
   if (end <= source_width * 3) return {start, groups, 0};
   return {std::min(start, source_width - groups * kGroupTaps), groups, kSpareBytes};
@@ -145,6 +171,7 @@ void pack_weights(const AxisWeights& axis, std::size_t from, const Placement& at
 
 void pack_columns(const AxisWeights& axis, bool flip, ColumnTable& table) {
   const std::size_t width = axis.size();
+  // The same for all columns, though most need one less: nobody can foretell which.
   const auto most_groups = static_cast<std::uint32_t>(axis.stride / kGroupTaps);
   // Too narrow to begin early: the caller hands rows in memory that goes on.
   const bool narrow = axis.count < (most_groups + 1) * kGroupTaps;
@@ -156,7 +183,7 @@ void pack_columns(const AxisWeights& axis, bool flip, ColumnTable& table) {
   std::int8_t* packed = table.packed.data();
   for (std::size_t x = 0; x < width; ++x) {
     const std::size_t from = flip ? width - 1 - x : x;
-    const Placement at = place(axis.start[from] - axis.first, axis.taps[from], source_width);
+    const Placement at = place(axis.start[from] - axis.first, most_groups, source_width);
     table.index.push_back(at.start * 3 - at.skipped_bytes);
     table.index.push_back(at.groups);
     table.index.push_back(at.skipped_bytes);
@@ -219,7 +246,8 @@ HWY_INLINE Ints4 join_rows(const Ints* levels) {
 #endif
 #endif
 
-/// One column of four rows.
+/// One column of four rows. `kGroups` groups of taps, or as many as the index says where it is 0.
+template <std::uint32_t kGroups>
 HWY_INLINE Ints4 resample_column(const std::uint8_t* const rows[4], const std::uint32_t* index,
                                  const std::int8_t* packed) {
   // The four taps of each channel side by side; 0x80 gives 0. The second half skips 4 bytes.
@@ -227,7 +255,7 @@ HWY_INLINE Ints4 resample_column(const std::uint8_t* const rows[4], const std::u
       0, 3, 6,  9,  1, 4, 7,  10, 2, 5, 8,  11, 0x80, 0x80, 0x80, 0x80,
       4, 7, 10, 13, 5, 8, 11, 14, 6, 9, 12, 15, 0x80, 0x80, 0x80, 0x80};
   const std::size_t at = index[0];
-  const std::uint32_t groups = index[1];
+  const std::uint32_t groups = kGroups == 0 ? index[1] : kGroups;
   const Bytes by_channel = hn::LoadDup128(kBytes, kByChannel + index[2] * 4);
   Sums sums[4 / kRows];
   for (std::uint32_t group = 0; group < groups; ++group) {
@@ -254,16 +282,31 @@ HWY_INLINE void store_columns(const std::int32_t* columns, std::size_t plane_byt
   hn::Store(hn::BitCast(kBytes16, blue), kBytes16, to + 2 * plane_bytes);
 }
 
-void resample_columns(const ColumnTable& table, const std::uint8_t* const rows[4],
-                      std::size_t /*row_bytes*/, std::uint8_t* quad) {
+template <std::uint32_t kGroups>
+void resample_all_columns(const ColumnTable& table, const std::uint8_t* const rows[4],
+                          std::uint8_t* quad) {
   const std::size_t plane_bytes = quad_plane_bytes(table.width);
   const std::uint32_t* index = table.index.data();
   const std::int8_t* packed = table.packed.data();
   HWY_ALIGN std::int32_t four[4 * 4] = {};
   for (std::size_t x = 0; x < table.width; ++x, index += 3) {
-    hn::Store(resample_column(rows, index, packed), kInts4, four + x % 4 * 4);
-    packed += index[1] * sizeof(TapWeights);
+    hn::Store(resample_column<kGroups>(rows, index, packed), kInts4, four + x % 4 * 4);
+    packed += (kGroups == 0 ? index[1] : kGroups) * sizeof(TapWeights);
     if (x % 4 == 3 || x + 1 == table.width) store_columns(four, plane_bytes, quad + x / 4 * 16);
+  }
+}
+
+void resample_columns(const ColumnTable& table, const std::uint8_t* const rows[4],
+                      std::size_t /*row_bytes*/, std::uint8_t* quad) {
+  switch (table.index.empty() ? 0 : table.index[1]) {
+    case 1:
+      return resample_all_columns<1>(table, rows, quad);
+    case 2:
+      return resample_all_columns<2>(table, rows, quad);
+    case 3:
+      return resample_all_columns<3>(table, rows, quad);
+    default:
+      return resample_all_columns<0>(table, rows, quad);
   }
 }
 
