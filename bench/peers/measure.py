@@ -166,18 +166,19 @@ def measure(batches, config):
     return {"first_batch_s": round(first_batch_s, 3), "windows": windows, **check.report()}
 
 
-def main(library, files, shards=None):
+def main(library, files, shards=None, decoded=None):
     imported = time.perf_counter()
-    shards = shards or {}
-    config = arguments([*files, *shards])
+    sources = {"files": files, "shards": shards or {}, "decoded": decoded or {}}
+    variants = {name: build for group in sources.values() for name, build in group.items()}
+    config = arguments([*variants])
     peak, stop = [0], threading.Event()
     threading.Thread(target=watch_memory, args=(peak, stop), daemon=True).start()
-    batches = iter({**files, **shards}[config.variant](config))
+    batches = iter(variants[config.variant](config))
     result = measure(batches, config)
     stop.set()
     result |= {
         "version": f"{library} {version_of(library)}",
-        "source": "files" if config.variant in files else "shards",
+        "source": next(name for name, group in sources.items() if config.variant in group),
         "import_s": round(imported - T_START, 3),
         "peak_rss_mb": round(peak[0] / 2**20),
     }

@@ -11,12 +11,18 @@ import numpy as np
 from bench import layout, program
 from bench.peers import measure
 
-FLOAT32 = ("--dtype", "float32")
+UNINDEXED = ("--crop-index", "off")
+FLOAT32 = ("--dtype", "float32", *UNINDEXED)
+DECODED = layout.BENCH_DATA / "decoded"
+INDEXED = ("--crop-index", "auto")
 VARIANTS = {
-    "feedrace_folder": ("files", layout.LIST, ()),
+    "feedrace_folder": ("files", layout.LIST, UNINDEXED),
     "feedrace_folder_fp32": ("files", layout.LIST, FLOAT32),
-    "feedrace_shards": ("shards", layout.SHARDS, ()),
+    "feedrace_shards": ("shards", layout.SHARDS, UNINDEXED),
     "feedrace_shards_fp32": ("shards", layout.SHARDS, FLOAT32),
+    "feedrace_shards_indexed": ("shards", layout.SHARDS, INDEXED),
+    "feedrace_decoded": ("decoded", DECODED, UNINDEXED),
+    "feedrace_decoded_fp32": ("decoded", DECODED, FLOAT32),
 }
 STEPS_CHECKED = 4
 
@@ -51,8 +57,12 @@ def run_window(path, options, seconds):
 
 def main():
     config = measure.arguments(list(VARIANTS))
-    source, path, dtype = VARIANTS[config.variant]
-    options = ("--batch", config.batch, "--threads", config.threads, "--seed", config.seed, *dtype)
+    source, path, more = VARIANTS[config.variant]
+    if more == INDEXED:
+        program.feedrace("index", path, "--crop-index")
+    if source == "decoded" and not (path / "manifest.json").exists():
+        program.feedrace("pack", layout.SQUARE, path, "--raw", 0, "--shuffle", "--shards", 8)
+    options = ("--batch", config.batch, "--threads", config.threads, "--seed", config.seed, *more)
     result = {"source": source, **check_output(path, options)}
     runs = [run_window(path, options, config.seconds) for _ in range(config.windows)]
     reports = [report for _, report in runs]

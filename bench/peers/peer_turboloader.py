@@ -14,6 +14,7 @@ import itertools
 
 import numpy as np
 import turboloader
+from turboloader.tbl import TblRawImageLoader, preprocess_to_tbl
 
 from bench import layout
 
@@ -39,12 +40,44 @@ def build(config, **options):
             yield images, labels[about["indices"]]
 
 
+TBL = layout.BENCH_DATA / "pictures.tbl"
+TBL_STAMP = layout.BENCH_DATA / "tbl.json"  # Of which layout it is.
+
+
+def build_decoded(config, dtype):
+    """Its store of decoded pictures, squeezed to a square."""
+    stamp = layout.STAMP.read_text()
+    if not TBL.exists() or not TBL_STAMP.exists() or TBL_STAMP.read_text() != stamp:
+        preprocess_to_tbl(str(layout.FLAT_TAR), str(TBL), image_size=layout.SQUARE_PX)
+        TBL_STAMP.write_text(stamp)
+    labels = np.array([label for _, label in layout.epoch()])
+    loader = TblRawImageLoader(
+        str(TBL),
+        batch_size=config.batch,
+        seed=config.seed,
+        drop_last=True,
+        hflip_prob=0.5,
+        train_aug=True,
+        image_size=measure.SIDE_PX,
+        dtype=dtype,
+    )
+    for epoch in itertools.count():
+        loader.set_epoch(epoch)
+        for images, about in loader:
+            yield images, labels[about["indices"]]
+
+
 if __name__ == "__main__":
     measure.main(
         "turboloader",
         files={},
         shards={
             "turbo_aug": build,
+            "turbo_aug_ring": lambda c: build(c, pin_memory=True),  # Buffers of torch, used again.
             "turbo_aug_aa": lambda c: build(c, antialias=True),
+        },
+        decoded={
+            "turbo_tbl": lambda c: build_decoded(c, "float16"),
+            "turbo_tbl_fp32": lambda c: build_decoded(c, "float32"),
         },
     )

@@ -23,6 +23,9 @@ VARIANTS = {
         "feedrace_folder_fp32",
         "feedrace_shards",
         "feedrace_shards_fp32",
+        "feedrace_shards_indexed",
+        "feedrace_decoded",
+        "feedrace_decoded_fp32",
     ),
     "python": ("python_folder", "python_shards"),
     "dali": (
@@ -36,9 +39,11 @@ VARIANTS = {
     ),
     "torch": ("torch_pil", "torch_tv", "torch_tv_noaa", "torch_tv_u8"),
     "tf": ("tf_crop", "tf_crop_noaa", "tf_crop_noaa_fast"),
-    "turboloader": ("turbo_aug", "turbo_aug_aa"),
+    "turboloader": ("turbo_aug", "turbo_aug_ring", "turbo_aug_aa", "turbo_tbl", "turbo_tbl_fp32"),
+    "ffcv": ("ffcv_rrc", "ffcv_raw"),
 }
 OWN = ("feedrace", "python")  # Run by this interpreter; the others have environments of their own.
+ENCODED = "^(?!.*(decoded|tbl|raw))"  # What decodes at each epoch.
 START_SECONDS = 120  # What imports, first batch and warm-up may take.
 
 
@@ -52,7 +57,7 @@ def parse_arguments():
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--quiet-cores", type=float, default=table.QUIET_CORES)
-    parser.add_argument("--only", default=".", help="a regular expression on variants")
+    parser.add_argument("--only", default=ENCODED, help="a regular expression on variants")
     parser.add_argument("--results", type=Path, default=Path("bench/results"))
     return parser.parse_args()
 
@@ -136,6 +141,8 @@ def results_path(folder):
 def main():
     args = parse_arguments()
     layout.lay_out(args.data, with_flat_tar="turboloader" in args.peers)
+    if re.search(args.only, "feedrace_decoded") and not layout.SQUARE.exists():
+        layout.write_squares()
     machine = describe_run(args)
     path = results_path(args.results)
     with path.open("x") as file:

@@ -23,6 +23,15 @@ constexpr std::size_t kStagingBytes = 256;  // A picture, as plugin_abi.h says.
 // At the end of a picture's memory: 21 pixels that no picture has in this order.
 constexpr std::size_t kMarkBytes = 64;
 
+// Of a place that is another's: one pixel that is always there, address 0 of the memory.
+constexpr feedrace_cuda_picture kNoPicture{0, 3, 1, 1};
+
+PixelSource source_of(int engine) {
+  if (engine == FEEDRACE_CUDA_ENGINE_HARDWARE) return PixelSource::kHardware;
+  if (engine == FEEDRACE_CUDA_ENGINE_SOFTWARE) return PixelSource::kSoftware;
+  return PixelSource::kNone;
+}
+
 std::byte mark_byte(std::size_t i) { return static_cast<std::byte>((i * 89 + 37) % 251); }
 
 std::size_t mark_bytes(const feedrace_cuda_picture& picture) {
@@ -51,16 +60,25 @@ void reserve(const std::shared_ptr<Device>& device, DeviceMemory& memory, std::s
 
 class PictureDecoder::Decoded {
  public:
-  HostMemory marks;  // The mark, then what is found in its place.
-  PinnedRange pinned_marks;
   explicit Decoded(const std::shared_ptr<Device>& device) : done(device) {}
 
+  /// Let go before its pass, as at the end of a run: what the pictures come from goes right behind.
+  void settle() const noexcept {
+    try {
+      if (!done.is_done()) done.wait();
+    } catch (const Error&) {  // NOLINT(bugprone-empty-catch)
+      // A lost device reads no more.
+    }
+  }
+
+  HostMemory marks;  // The mark, then what is found in its place.
+  PinnedRange pinned_marks;
   DeviceMemory pixels;
-  DeviceMemory scratch;  // Of the pass.
-  HostMemory staging;    // Likewise.
-  PinnedRange pinned;    // Behind what it pins.
-  Event done;            // The pictures are decoded.
-  std::vector<feedrace_cuda_picture> pictures;
+  DeviceMemory scratch;                         // Of the pass.
+  HostMemory staging;                           // Likewise.
+  PinnedRange pinned;                           // Behind what it pins.
+  Event done;                                   // The pictures are decoded.
+  std::vector<feedrace_cuda_picture> pictures;  // Of each place.
   std::vector<feedrace_cuda_geometry> geometries;
 };
 
@@ -76,7 +94,7 @@ PictureDecoder::PictureDecoder(std::shared_ptr<Device> device, const Options& op
       stream_(std::make_unique<Stream>(device_)),
       spare_(std::make_shared<Spare>()) {
   try_pass();
-  open(kFirstSidePx, kFirstSidePx);
+  if (options_.decodes_jpeg) open(kFirstSidePx, kFirstSidePx);
 }
 
 PictureDecoder::~PictureDecoder() { device_->table().close_decoder(decoder_); }
@@ -89,9 +107,9 @@ void PictureDecoder::try_pass() {
   const DeviceMemory destination(
       device_, std::size_t{3} * output.width_px * output.height_px * kMostNumberBytes);
   const std::shared_ptr<Decoded> decoded = lend();
-  const std::vector<feedrace_cuda_jpeg> jpegs = place(none, *decoded);
+  place(none, *decoded);
   decoded->done.record(stream_->handle());
-  prepare_pass(none, jpegs, *decoded);
+  prepare_pass(none, *decoded);
   pass(*decoded, destination.address(), *stream_);
   Event done(device_);
   done.record(stream_->handle());
@@ -118,6 +136,7 @@ void PictureDecoder::fit(std::span<const Picture> pictures) {
   std::uint32_t height_px = max_height_px_;
   std::size_t larger = 0;
   for (const Picture& picture : pictures) {
+    if (picture.encoded.empty()) continue;
     if (picture.width_px <= max_width_px_ && picture.height_px <= max_height_px_) continue;
     ++larger;
     width_px = std::max(width_px, picture.width_px);
@@ -147,6 +166,7 @@ std::shared_ptr<PictureDecoder::Decoded> PictureDecoder::lend() {
   if (!decoded) decoded = std::make_unique<Decoded>(device_);
   return {decoded.release(), [spare = std::weak_ptr(spare_)](Decoded* returned) {
             std::unique_ptr<Decoded> owned(returned);
+            owned->settle();
             const auto pool = spare.lock();
             if (!pool) return;
             const std::lock_guard lock(pool->mutex);
@@ -154,30 +174,79 @@ std::shared_ptr<PictureDecoder::Decoded> PictureDecoder::lend() {
           }};
 }
 
+bool PictureDecoder::takes(const Picture& picture) const noexcept {
+  if (picture.encoded.empty()) return picture.is_given();
+  return decoder_ != nullptr;
+}
+
+bool PictureDecoder::is_placed_whole(const Picture& picture) const noexcept {
+  return decodes_whole_ && !picture.encoded.empty();
+}
+
 /// Room for each picture, or for the box of it that the pass reads.
-std::vector<feedrace_cuda_jpeg> PictureDecoder::place(std::span<const Picture> pictures,
-                                                      Decoded& decoded) {
-  std::vector<feedrace_cuda_jpeg> jpegs;
+void PictureDecoder::place(std::span<const Picture> pictures, Decoded& decoded) {
+  decoded.pictures.clear();
   std::size_t bytes = kPictureAlignment;  // The first is for places that are another's.
   for (const Picture& picture : pictures) {
-    if (picture.encoded.empty()) continue;
-    const feedrace_cuda_geometry& geometry = picture.geometry;
+    feedrace_cuda_picture placed = kNoPicture;
+    if (takes(picture) && picture.rows.address == 0) {
+      const bool is_whole = is_placed_whole(picture);
+      placed.width_px = is_whole ? picture.width_px : picture.geometry.box_width_px;
+      placed.height_px = is_whole ? picture.height_px : picture.geometry.box_height_px;
+      placed.row_bytes = std::int64_t{3} * placed.width_px;
+      placed.address = bytes;
+      bytes += round_up(std::size_t{3} * placed.width_px * placed.height_px, kPictureAlignment);
+    }
+    decoded.pictures.push_back(placed);
+  }
+  reserve(device_, decoded.pixels, bytes);
+  for (std::size_t i = 0; i < pictures.size(); ++i) {
+    decoded.pictures[i].address += decoded.pixels.address();
+    if (pictures[i].rows.address != 0) decoded.pictures[i] = pictures[i].rows;
+  }
+}
+
+/// Pictures that are decoded already. In front of the others, so that the copies run while nvJPEG
+/// works on the CPU.
+void PictureDecoder::copy(std::span<Picture> pictures, const Decoded& decoded) {
+  for (std::size_t i = 0; i < pictures.size(); ++i) {
+    if (pictures[i].rows.address != 0) pictures[i].source = PixelSource::kThere;
+    const std::span<const std::byte> pixels = pictures[i].pixels;
+    if (pixels.empty()) continue;
+    stream_->copy_to_device(decoded.pictures[i].address, pixels.data(), pixels.size());
+    pictures[i].source = PixelSource::kCopy;
+  }
+}
+
+/// Of the pictures that nvJPEG gets, in their order.
+std::vector<feedrace_cuda_jpeg> PictureDecoder::jpegs_of(std::span<const Picture> pictures,
+                                                         const Decoded& decoded) const {
+  std::vector<feedrace_cuda_jpeg> jpegs;
+  for (std::size_t i = 0; i < pictures.size(); ++i) {
+    const Picture& picture = pictures[i];
+    if (!takes(picture) || picture.encoded.empty()) continue;
+    const bool is_whole = is_placed_whole(picture);
     feedrace_cuda_jpeg jpeg{};
     jpeg.bytes = picture.encoded.data();
     jpeg.size_bytes = picture.encoded.size();
-    jpeg.output.width_px = decodes_whole_ ? picture.width_px : geometry.box_width_px;
-    jpeg.output.height_px = decodes_whole_ ? picture.height_px : geometry.box_height_px;
-    jpeg.output.row_bytes = std::int64_t{3} * jpeg.output.width_px;
-    jpeg.output.address = bytes;
-    jpeg.region_x_px = decodes_whole_ ? 0 : geometry.box_x_px;
-    jpeg.region_y_px = decodes_whole_ ? 0 : geometry.box_y_px;
-    bytes +=
-        round_up(std::size_t{3} * jpeg.output.width_px * jpeg.output.height_px, kPictureAlignment);
+    jpeg.output = decoded.pictures[i];
+    jpeg.region_x_px = is_whole ? 0 : picture.geometry.box_x_px;
+    jpeg.region_y_px = is_whole ? 0 : picture.geometry.box_y_px;
     jpegs.push_back(jpeg);
   }
-  reserve(device_, decoded.pixels, bytes);
-  for (feedrace_cuda_jpeg& jpeg : jpegs) jpeg.output.address += decoded.pixels.address();
   return jpegs;
+}
+
+void PictureDecoder::decode_jpegs(std::span<Picture> pictures, Decoded& decoded) {
+  std::vector<feedrace_cuda_jpeg> jpegs = jpegs_of(pictures, decoded);
+  if (jpegs.empty()) return;
+  run(jpegs, decoded);
+  std::size_t next = 0;
+  for (Picture& picture : pictures) {
+    if (takes(picture) && !picture.encoded.empty()) {
+      picture.source = source_of(jpegs[next++].engine);
+    }
+  }
 }
 
 void PictureDecoder::run(std::vector<feedrace_cuda_jpeg>& jpegs, Decoded& decoded) {
@@ -231,23 +300,20 @@ void PictureDecoder::look_at_marks(std::vector<feedrace_cuda_jpeg>& jpegs, Decod
   }
 }
 
-void PictureDecoder::prepare_pass(std::span<const Picture> pictures,
-                                  const std::vector<feedrace_cuda_jpeg>& jpegs, Decoded& decoded) {
-  decoded.pictures.clear();
+void PictureDecoder::prepare_pass(std::span<const Picture> pictures, Decoded& decoded) {
   decoded.geometries.clear();
-  std::size_t next = 0;
-  for (const Picture& picture : pictures) {
-    if (picture.engine == FEEDRACE_CUDA_ENGINE_NONE) {
-      decoded.pictures.push_back({decoded.pixels.address(), 3, 1, 1});
+  for (std::size_t i = 0; i < pictures.size(); ++i) {
+    const Picture& picture = pictures[i];
+    if (picture.source == PixelSource::kNone) {
+      decoded.pictures[i] = kNoPicture;
+      decoded.pictures[i].address = decoded.pixels.address();
       decoded.geometries.push_back({0, 0, 1, 1, 1, 1, 0, 0, 0, 0, {}});
-    } else {
-      const feedrace_cuda_jpeg& jpeg = jpegs[next];
-      decoded.pictures.push_back(jpeg.output);
-      decoded.geometries.push_back(picture.geometry);
-      decoded.geometries.back().box_x_px -= jpeg.region_x_px;
-      decoded.geometries.back().box_y_px -= jpeg.region_y_px;
+      continue;
     }
-    if (!picture.encoded.empty()) ++next;
+    decoded.geometries.push_back(picture.geometry);
+    if (is_placed_whole(picture)) continue;
+    if (picture.rows.address == 0) decoded.geometries.back().box_x_px = 0;
+    decoded.geometries.back().box_y_px = 0;
   }
   const auto count = static_cast<std::uint32_t>(pictures.size());
   std::size_t scratch_bytes = 0;
@@ -260,32 +326,28 @@ void PictureDecoder::prepare_pass(std::span<const Picture> pictures,
 }
 
 std::shared_ptr<PictureDecoder::Decoded> PictureDecoder::decode(std::span<Picture> pictures) {
+  for (Picture& picture : pictures) picture.source = PixelSource::kNone;
+  if (std::none_of(pictures.begin(), pictures.end(),
+                   [&](const Picture& picture) { return takes(picture); })) {
+    return nullptr;
+  }
   fit(pictures);
   std::shared_ptr<Decoded> decoded = lend();
-  std::vector<feedrace_cuda_jpeg> jpegs = place(pictures, *decoded);
-  if (jpegs.empty()) return nullptr;
+  place(pictures, *decoded);
   if (!stream_) stream_ = std::make_unique<Stream>(device_);
-  std::size_t next = 0;
   bool is_any = false;
   try {
-    run(jpegs, *decoded);
+    copy(pictures, *decoded);
+    decode_jpegs(pictures, *decoded);
     // In any case: what failed half-way may have been begun.
     decoded->done.record(stream_->handle());
-  } catch (...) {
-    stream_.reset();  // Waits for what was begun.
-    throw;
-  }
-  for (Picture& picture : pictures) {
-    picture.engine = FEEDRACE_CUDA_ENGINE_NONE;
-    if (picture.encoded.empty()) continue;
-    picture.engine = static_cast<feedrace_cuda_engine>(jpegs[next++].engine);
-    is_any = is_any || picture.engine != FEEDRACE_CUDA_ENGINE_NONE;
-  }
-  try {
-    if (is_any) prepare_pass(pictures, jpegs, *decoded);
+    is_any = std::any_of(pictures.begin(), pictures.end(), [](const Picture& picture) {
+      return picture.source != PixelSource::kNone;
+    });
+    if (is_any) prepare_pass(pictures, *decoded);
     if (!is_any) decoded->done.wait();
   } catch (...) {
-    stream_.reset();
+    stream_.reset();  // Waits for what was begun.
     throw;
   }
   return is_any ? decoded : nullptr;

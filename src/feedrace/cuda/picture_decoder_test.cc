@@ -42,6 +42,27 @@ Picture whole(const Bytes& jpeg) {
   return picture_of(jpeg, kWidthPx, kHeightPx, {0, 0, kWidthPx, kHeightPx});
 }
 
+/// The same box, of a picture that is decoded already.
+Picture decoded_picture_of(const Bytes& pixels, const Region& box) {
+  Picture picture = picture_of({}, 500, 400, box);
+  picture.pixels = pixels;
+  return picture;
+}
+
+Bytes some_pixels(std::size_t bytes, std::uint64_t seed) {
+  Bytes pixels(bytes);
+  for (std::size_t i = 0; i < bytes; ++i) {
+    pixels[i] = static_cast<std::byte>((i * 31 + i / 7 + seed * 101) % 256);
+  }
+  return pixels;
+}
+
+std::vector<std::uint8_t> values_of(const Bytes& pixels) {
+  std::vector<std::uint8_t> values;
+  for (const std::byte pixel : pixels) values.push_back(std::to_integer<std::uint8_t>(pixel));
+  return values;
+}
+
 /// 8-bit pixels as they are, so that a batch shows what was decoded.
 PictureDecoder::Options options_of(double share) {
   PictureDecoder::Options options{8, share, {}};
@@ -93,15 +114,15 @@ TEST_F(PictureDecoderTest, EachPlaceHasItsPictureAndOthersAreLeft) {
       for (const Bytes& jpeg : jpegs) pictures.push_back(whole(jpeg));
       const Images images = run(opened, decoder, pictures);
       ASSERT_EQ(images.size(), pictures.size());
-      EXPECT_EQ(pictures[0].engine, FEEDRACE_CUDA_ENGINE_NONE);
-      EXPECT_EQ(pictures[1].engine, FEEDRACE_CUDA_ENGINE_NONE);
+      EXPECT_EQ(pictures[0].source, PixelSource::kNone);
+      EXPECT_EQ(pictures[1].source, PixelSource::kNone);
       for (std::size_t i = 0; i < jpegs.size(); ++i) {
-        EXPECT_NE(pictures[i + 2].engine, FEEDRACE_CUDA_ENGINE_NONE);
+        EXPECT_NE(pictures[i + 2].source, PixelSource::kNone);
         EXPECT_TRUE(images[i + 2] == decode_on_cpu(jpegs[i]).rgb) << "picture " << i;
       }
       const auto in_hardware = std::count_if(
           pictures.begin(), pictures.end(),
-          [](const Picture& picture) { return picture.engine == FEEDRACE_CUDA_ENGINE_HARDWARE; });
+          [](const Picture& picture) { return picture.source == PixelSource::kHardware; });
       EXPECT_EQ(in_hardware > 0, share > 0);
     }
   }
@@ -137,12 +158,61 @@ TEST_F(PictureDecoderTest, WhatTheEngineBeginsAndDoesNotEndIsNotDecoded) {
     std::vector<Picture> pictures = {whole(good), whole(damaged), whole(good)};
     const Images images = run(opened, decoder, pictures);
     ASSERT_EQ(images.size(), 3U);
-    EXPECT_EQ(pictures[0].engine, FEEDRACE_CUDA_ENGINE_HARDWARE);
-    EXPECT_EQ(pictures[1].engine, FEEDRACE_CUDA_ENGINE_NONE);
-    EXPECT_EQ(pictures[2].engine, FEEDRACE_CUDA_ENGINE_HARDWARE);
+    EXPECT_EQ(pictures[0].source, PixelSource::kHardware);
+    EXPECT_EQ(pictures[1].source, PixelSource::kNone);
+    EXPECT_EQ(pictures[2].source, PixelSource::kHardware);
     EXPECT_TRUE(images[0] == decode_on_cpu(good).rgb);
     EXPECT_TRUE(images[2] == images[0]);
   }
+}
+
+TEST_F(PictureDecoderTest, DecodedPicturesStandBesideJpegs) {
+  feedrace_stub_set_delay_us(200);
+  const auto opened = device();
+  const Bytes jpeg = baseline(200, 150, 3);
+  const Region box{101, 67, kWidthPx, kHeightPx};
+  const Image all = decode_on_cpu(jpeg);
+  const Bytes one = some_pixels(kImageBytes, 1);
+  const Bytes other = some_pixels(kImageBytes, 2);
+  for (const double share : {0.0, 1.0}) {
+    PictureDecoder decoder(opened, options_of(share));
+    for (int round = 0; round < 4; ++round) {
+      std::vector<Picture> pictures = {decoded_picture_of(one, box),
+                                       picture_of(jpeg, 200, 150, box), Picture{},
+                                       decoded_picture_of(other, box)};
+      const Images images = run(opened, decoder, pictures);
+      ASSERT_EQ(images.size(), 4U);
+      EXPECT_EQ(pictures[0].source, PixelSource::kCopy);
+      EXPECT_EQ(pictures[1].source, share > 0 ? PixelSource::kHardware : PixelSource::kSoftware);
+      EXPECT_EQ(pictures[2].source, PixelSource::kNone);
+      EXPECT_EQ(pictures[3].source, PixelSource::kCopy);
+      EXPECT_TRUE(images[0] == values_of(one));
+      EXPECT_TRUE(images[1] == decode::testing::cut(all.rgb, all.width_px, box));
+      EXPECT_TRUE(images[3] == values_of(other));
+    }
+  }
+}
+
+TEST_F(PictureDecoderTest, DecodedPicturesNeedNoNvjpeg) {
+  feedrace_stub_fail("nvjpegCreateExV2", 0, 1);
+  const auto opened = device();
+  const Bytes jpeg = baseline(kWidthPx, kHeightPx, 1);
+  const Bytes pixels = some_pixels(kImageBytes, 1);
+  PictureDecoder::Options options = options_of(0.65);
+  EXPECT_THROW(PictureDecoder(opened, options), Error);
+  options.decodes_jpeg = false;
+  PictureDecoder decoder(opened, options);
+  EXPECT_FALSE(decoder.decodes_jpeg());
+  std::vector<Picture> pictures = {whole(jpeg),
+                                   decoded_picture_of(pixels, {9, 9, kWidthPx, kHeightPx})};
+  const Images images = run(opened, decoder, pictures);
+  ASSERT_EQ(images.size(), 2U);
+  EXPECT_EQ(pictures[0].source, PixelSource::kNone);
+  EXPECT_EQ(pictures[1].source, PixelSource::kCopy);
+  EXPECT_TRUE(images[1] == values_of(pixels));
+  std::vector<Picture> jpegs = {whole(jpeg)};
+  EXPECT_EQ(decoder.decode(jpegs), nullptr);
+  EXPECT_EQ(jpegs[0].source, PixelSource::kNone);
 }
 
 TEST_F(PictureDecoderTest, OfNothingIsNothing) {
@@ -153,7 +223,7 @@ TEST_F(PictureDecoderTest, OfNothingIsNothing) {
   const Bytes text(100, std::byte{'x'});
   std::vector<Picture> bad = {whole(text)};
   EXPECT_EQ(decoder.decode(bad), nullptr);
-  EXPECT_EQ(bad[0].engine, FEEDRACE_CUDA_ENGINE_NONE);
+  EXPECT_EQ(bad[0].source, PixelSource::kNone);
 }
 
 TEST_F(PictureDecoderTest, TheEngineGetsRoomForLargerPicturesWhereThereIsMemory) {
@@ -168,8 +238,7 @@ TEST_F(PictureDecoderTest, TheEngineGetsRoomForLargerPicturesWhereThereIsMemory)
     const Images images = run(opened, decoder, pictures);
     ASSERT_EQ(images.size(), 1U);
     EXPECT_TRUE(images[0] == decode::testing::cut(all.rgb, all.width_px, box));
-    EXPECT_EQ(pictures[0].engine,
-              is_full ? FEEDRACE_CUDA_ENGINE_SOFTWARE : FEEDRACE_CUDA_ENGINE_HARDWARE);
+    EXPECT_EQ(pictures[0].source, is_full ? PixelSource::kSoftware : PixelSource::kHardware);
     feedrace_stub_reset();
   }
 }
@@ -189,22 +258,25 @@ TEST_F(PictureDecoderTest, WhatItGaveMayOutliveIt) {
 
 TEST_F(PictureDecoderTest, EveryCallMayFailAndNothingIsLost) {
   const Bytes jpeg = baseline(kWidthPx, kHeightPx, 1);
-  const auto expected = decode_on_cpu(jpeg).rgb;
-  for (const char* call :
-       {"cuMemAlloc_v2", "cuMemHostRegister_v2", "cuEventRecord", "cuEventSynchronize",
-        "cuStreamWaitEvent", "cuLaunchKernel", "cuStreamCreateWithPriority", "cuEventCreate",
-        "nvjpegCreateExV2", "nvjpegDecodeBatchedEx", "nvjpegDecodeJpegDevice"}) {
+  const Bytes pixels = some_pixels(kImageBytes, 1);
+  const std::vector<std::vector<std::uint8_t>> expected = {
+      decode_on_cpu(jpeg).rgb, {}, decode_on_cpu(jpeg).rgb, values_of(pixels)};
+  for (const char* call : {"cuMemAlloc_v2", "cuMemHostRegister_v2", "cuEventRecord",
+                           "cuEventSynchronize", "cuStreamWaitEvent", "cuLaunchKernel",
+                           "cuStreamCreateWithPriority", "cuEventCreate", "cuMemcpyHtoDAsync_v2",
+                           "nvjpegCreateExV2", "nvjpegDecodeBatchedEx", "nvjpegDecodeJpegDevice"}) {
     for (int nth = 1; nth <= 8; ++nth) {
       const auto opened = device();
       feedrace_stub_fail(call, nth, 2);
       try {
         PictureDecoder decoder(opened, options_of(0.5));
         for (int round = 0; round < 2; ++round) {
-          std::vector<Picture> pictures = {whole(jpeg), Picture{}, whole(jpeg)};
+          std::vector<Picture> pictures = {whole(jpeg), Picture{}, whole(jpeg),
+                                           decoded_picture_of(pixels, {0, 0, kWidthPx, kHeightPx})};
           const Images images = run(opened, decoder, pictures);
           for (std::size_t i = 0; i < images.size(); ++i) {
-            const bool is_decoded = pictures[i].engine != FEEDRACE_CUDA_ENGINE_NONE;
-            EXPECT_TRUE(!is_decoded || images[i] == expected) << call << " " << nth;
+            const bool is_decoded = pictures[i].source != PixelSource::kNone;
+            EXPECT_TRUE(!is_decoded || images[i] == expected[i]) << call << " " << nth;
           }
         }
       } catch (const Error& error) {

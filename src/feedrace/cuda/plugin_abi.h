@@ -251,7 +251,7 @@ struct feedrace_cuda_plugin {
   int (*open_decoder)(feedrace_cuda_device* device,
                       const struct feedrace_cuda_decoder_options* options,
                       feedrace_cuda_decoder** decoder, struct feedrace_cuda_error* error);
-  void (*close_decoder)(feedrace_cuda_decoder* decoder);
+  void (*close_decoder)(feedrace_cuda_decoder* decoder); /* May be null. */
   /* Pictures that it refuses or that fail have a status of their own, and the call succeeds; those
      are the caller's to decode elsewhere. Ordered on the stream, which must be past the call before
      `bytes` and `device_bytes` go. After a call that failed no picture is being written. */
@@ -313,6 +313,25 @@ struct feedrace_cuda_plugin {
    */
   /* The NUMA node of the host that is nearest to the device; -1 where there is none to tell. */
   int32_t (*host_node)(const feedrace_cuda_device* device);
+
+  /* --- the libraries, goes on -----------------------------------------------------------------
+   */
+  /* What NVML sees the devices do at this moment, as JSON, as `info` gives it. No context is made;
+     it takes 20 ms a device. Keys: "missing": why there is nothing, with "remedy"; else "devices":
+     [{"name", "pci", "busy_share" (of the last second or less, with any kernel),
+     "memory_used_bytes", "memory_total_bytes", "pcie_received_bytes_per_second",
+     "pcie_sent_bytes_per_second", "decoder_share", "jpeg_share"}]; what a device does not tell is
+     absent. */
+  int (*use)(feedrace_cuda_runtime* runtime, char* json, size_t capacity, size_t* needed_bytes,
+             struct feedrace_cuda_error* error);
+
+  /* --- profilers -------------------------------------------------------------------------------
+   */
+  /* A range of the calling thread, which NVIDIA's profilers show (NVTX, domain "feedrace"); ranges
+     nest, and each is ended by the thread that began it. `name` lives as long as the process.
+     Without a profiler a call costs a look at a pointer. */
+  void (*begin_range)(const char* name);
+  void (*end_range)(void);
 };
 
 /* The one symbol that the plug-in exports. Never null. */

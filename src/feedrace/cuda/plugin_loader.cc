@@ -137,12 +137,15 @@ Result<std::shared_ptr<Plugin>> Plugin::load(const PluginPlaces& places) {
 
 Plugin::~Plugin() { table_->close_runtime(runtime_); }
 
-Result<std::string> Plugin::facts() const {
+Result<std::string> Plugin::facts() const { return ask(table_->info); }
+Result<std::string> Plugin::use() const { return ask(table_->use); }
+
+Result<std::string> Plugin::ask(Ask call) const {
   feedrace_cuda_error error{};
   std::string text(16 * 1024, '\0');
   for (;;) {
     std::size_t needed_bytes = 0;
-    const int status = table_->info(runtime_, text.data(), text.size(), &needed_bytes, &error);
+    const int status = call(runtime_, text.data(), text.size(), &needed_bytes, &error);
     if (status != FEEDRACE_CUDA_OK) return failure_of(status, error);
     const bool is_whole = needed_bytes <= text.size();
     text.resize(is_whole ? needed_bytes - 1 : needed_bytes);

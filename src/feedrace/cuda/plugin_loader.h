@@ -36,8 +36,12 @@ class Plugin {
   const std::string& path() const noexcept { return path_; }
   /// Driver, devices, nvJPEG, cuFile as JSON, as `info` of the table says.
   Result<std::string> facts() const;
+  /// What devices do at this moment, as `use` of the table says.
+  Result<std::string> use() const;
 
  private:
+  using Ask = decltype(feedrace_cuda_plugin::info);
+  Result<std::string> ask(Ask call) const;
   Plugin(const feedrace_cuda_plugin* table, feedrace_cuda_runtime* runtime, std::string path)
       : table_(table), runtime_(runtime), path_(std::move(path)) {}
 
@@ -69,6 +73,8 @@ class Device {
   const feedrace_cuda_plugin& table() const noexcept { return plugin_->table(); }
   feedrace_cuda_device* handle() const noexcept { return device_; }
   int ordinal() const noexcept { return ordinal_; }
+  /// Of its plug-in.
+  Result<std::string> facts() const { return plugin_->facts(); }
 
  private:
   Device(std::shared_ptr<Plugin> plugin, feedrace_cuda_device* device, int ordinal)

@@ -24,14 +24,14 @@ ops::TensorFormat pixel_format() { return {DType::kUint8, Layout::kHwc, {}, {}};
 }  // namespace
 
 SampleWorker::SampleWorker(const Pipeline& pipeline, std::uint64_t seed,
-                           const decode::DecodeLimits& limits)
+                           const decode::DecodeLimits& limits, decode::JpegEngine engine)
     : pipeline_(pipeline),
       seed_(seed),
       max_pixels_(limits.max_pixels),
       streams_(streams_of(pipeline.steps)),
       fused_count_(pipeline.fused_count()),
       output_size_(pipeline.output_size()),
-      decoder_(limits, pipeline.orientation == Orientation::kUpright),
+      decoder_(limits, pipeline.orientation == Orientation::kUpright, engine),
       pass_(batch_format(pipeline)),
       pixels_(pixel_format()),
       converter_(batch_format(pipeline)) {}
@@ -62,6 +62,10 @@ Result<void> SampleWorker::decode_through(ops::FusedPass& pass, const FusedHead&
   const decode::Region region{head.crop().x_px + source.x_px, head.crop().y_px + source.y_px,
                               source.width_px, source.height_px};
   if (auto begun = decoder_.begin(region); !begun) return begun;
+  if (const decode::PixelRows rows = decoder_.rows_in_place(); rows.rgb != nullptr) {
+    pass.push_rows(rows.rgb, rows.row_bytes, region.height_px);
+    return {};
+  }
   const std::size_t row_bytes = std::size_t{3} * region.width_px;
   band_.resize(row_bytes * ops::FusedPass::kBandRows);
   while (const std::uint32_t rows = pass.rows_wanted()) {
@@ -104,9 +108,10 @@ Result<std::string> SampleWorker::copy_raw(std::span<const std::byte> sample,
 }
 
 Result<std::string> SampleWorker::run(std::span<const std::byte> encoded, std::uint64_t draw,
-                                      std::uint64_t sample, const TensorPlace& place) {
+                                      std::uint64_t sample, const TensorPlace& place,
+                                      std::span<const std::byte> crop_index) {
   if (pipeline_.raw) return copy_raw(encoded, place);
-  auto info = decoder_.open(encoded);
+  auto info = decoder_.open(encoded, crop_index);
   if (!info) return info.error();
   const SampleKey key{seed_, draw, sample};
   const auto head = draw_head(*info, key);
@@ -129,10 +134,33 @@ Result<DrawnPicture> SampleWorker::draw(std::span<const std::byte> encoded, std:
                                         std::uint64_t sample) {
   const auto info = decoder_.open(encoded);
   if (!info) return info.error();
-  const auto head = draw_head(*info, {seed_, draw, sample});
+  const auto head = this->draw(*info, draw, sample);
   if (!head) return head.error();
-  if (auto fits = check_output(head->output()); !fits) return fits.error();
   return DrawnPicture{*info, *head};
+}
+
+Result<FusedHead> SampleWorker::draw(const decode::ImageInfo& info, std::uint64_t draw,
+                                     std::uint64_t sample) const {
+  auto head = draw_head(info, {seed_, draw, sample});
+  if (!head) return head;
+  if (auto fits = check_output(head->output()); !fits) return fits.error();
+  return head;
+}
+
+Result<void> SampleWorker::read_box(const FusedHead& head, std::span<std::byte> rgb) {
+  const ops::CropBox& box = head.crop();
+  return decoder_.read_region({box.x_px, box.y_px, box.width_px, box.height_px},
+                              reinterpret_cast<std::uint8_t*>(rgb.data()),
+                              std::size_t{3} * box.width_px);
+}
+
+void SampleWorker::run_box(const FusedHead& head, const std::byte* rgb, std::size_t row_bytes,
+                           void* tensor) {
+  pass_.begin({head.resize(), head.flip()}, tensor);
+  const ops::CropBox& part = pass_.source();
+  const auto* box = reinterpret_cast<const std::uint8_t*>(rgb);
+  pass_.push_rows(box + part.y_px * row_bytes + std::size_t{3} * part.x_px, row_bytes,
+                  part.height_px);
 }
 
 std::size_t SampleWorker::scratch_bytes() const noexcept {

@@ -22,7 +22,7 @@ namespace feedrace::transform {
 /// Gives room for a tensor of a picture of this size; called once a sample, when the size is known.
 using TensorPlace = std::function<void*(ops::ImageSize size)>;
 
-/// A picture that somebody else decodes, and the one pass that makes its tensor.
+/// A picture that comes to a device, and the one pass that makes its tensor there.
 struct DrawnPicture {
   decode::ImageInfo info;
   FusedHead head;
@@ -34,19 +34,41 @@ struct DrawnPicture {
 class SampleWorker {
  public:
   /// `pipeline` outlives the worker.
-  SampleWorker(const Pipeline& pipeline, std::uint64_t seed, const decode::DecodeLimits& limits);
+  SampleWorker(const Pipeline& pipeline, std::uint64_t seed, const decode::DecodeLimits& limits,
+               decode::JpegEngine engine = decode::JpegEngine::kFeedrace);
 
   /// Writes the sample's tensor to where `place` says. The result depends on (pipeline, seed, draw,
   /// sample, encoded) alone; `draw` is `order::Pick::draw`. A Failure leaves the place in any
   /// state. The value is what the decoder complained about although it gave pixels: mostly empty.
+  /// `crop_index` is the picture's, or empty; it saves time and changes nothing else.
   /// Throws what `place` throws.
   Result<std::string> run(std::span<const std::byte> encoded, std::uint64_t draw,
-                          std::uint64_t sample, const TensorPlace& place);
+                          std::uint64_t sample, const TensorPlace& place,
+                          std::span<const std::byte> crop_index = {});
+
+  /// What became of the crop index in the last `run`.
+  decode::CropUse crop_use() const noexcept { return decoder_.crop_use(); }
 
   /// What `run` would do with a picture, where all of it is one pass: nothing is decoded. The
-  /// pipeline has no steps but fused ones, and no erasing. `encoded` may go afterwards.
+  /// pipeline has no steps but fused ones, and no erasing. `encoded` may go afterwards, unless
+  /// `read_box` follows.
   Result<DrawnPicture> draw(std::span<const std::byte> encoded, std::uint64_t draw,
                             std::uint64_t sample);
+
+  /// The same of a picture whose header somebody else has read.
+  Result<FusedHead> draw(const decode::ImageInfo& info, std::uint64_t draw,
+                         std::uint64_t sample) const;
+
+  /// Right behind `draw`: the pixels of the box that the pass reads, `head.crop()`, as rows of RGB
+  /// without gaps. `rgb` has room for just them. Failures are those of `run`.
+  Result<void> read_box(const FusedHead& head, std::span<std::byte> rgb);
+
+  /// What the pass makes of such a box, its rows `row_bytes` apart: the tensor that `run` would
+  /// write.
+  void run_box(const FusedHead& head, const std::byte* rgb, std::size_t row_bytes, void* tensor);
+
+  /// JPEG pictures begun, by who decoded them.
+  const JpegStats& jpeg_counts() const noexcept { return decoder_.jpeg_counts(); }
 
   /// Memory kept now.
   std::size_t scratch_bytes() const noexcept;

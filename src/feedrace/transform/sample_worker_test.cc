@@ -44,6 +44,20 @@ Result<Tensor> work(const Pipeline& pipeline, const std::string& jpeg, std::uint
   return tensor;
 }
 
+/// Of a pipeline that is one pass: its box read, and the pass over that.
+Tensor work_on_box(const Pipeline& pipeline, const std::string& jpeg, std::uint64_t sample) {
+  SampleWorker worker(pipeline, /*seed=*/7, {});
+  const auto drawn = worker.draw(bytes_of(jpeg), /*draw=*/2, sample);
+  EXPECT_TRUE(drawn) << drawn.error().message;
+  const ops::CropBox& box = drawn->head.crop();
+  std::vector<std::byte> rgb(std::size_t{3} * box.width_px * box.height_px);
+  EXPECT_TRUE(worker.read_box(drawn->head, rgb));
+  Tensor tensor{drawn->head.output(), {}};
+  tensor.bytes.resize(tensor_bytes(pipeline, tensor.size));
+  worker.run_box(drawn->head, rgb.data(), std::size_t{3} * box.width_px, tensor.bytes.data());
+  return tensor;
+}
+
 /// The whole picture decoded, each step a pass of its own.
 Tensor work_step_by_step(const Pipeline& pipeline, const std::string& jpeg, std::uint64_t sample) {
   decode::ImageDecoder decoder;
@@ -135,6 +149,9 @@ TEST(SampleWorker, GivesWhatTheStepsGiveOneByOne) {
     ASSERT_EQ(got->size.width_px, expected.size.width_px) << pipeline.describe();
     ASSERT_EQ(got->size.height_px, expected.size.height_px) << pipeline.describe();
     ASSERT_EQ(got->bytes, expected.bytes) << pipeline.describe();
+    if (pipeline.unfused().empty() && pipeline.erasings.empty()) {
+      ASSERT_EQ(work_on_box(pipeline, jpeg, round).bytes, expected.bytes) << pipeline.describe();
+    }
     if (const auto size = pipeline.output_size()) {
       EXPECT_EQ(size->width_px, got->size.width_px) << pipeline.describe();
       EXPECT_EQ(size->height_px, got->size.height_px) << pipeline.describe();

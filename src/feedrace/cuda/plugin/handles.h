@@ -115,9 +115,12 @@ void add_streams(feedrace_cuda_plugin& table);
 void add_fused_pass(feedrace_cuda_plugin& table);
 void add_decoder(feedrace_cuda_plugin& table);
 void add_direct(feedrace_cuda_plugin& table);
+void add_ranges(feedrace_cuda_plugin& table);
 
 /// Facts for `info`, as JSON text of one object each. None throws for what is absent.
 std::string nvml_facts(const feedrace_cuda_runtime& runtime);
+/// What devices do at this moment, as `use` of the table has it.
+std::string nvml_use(const feedrace_cuda_runtime& runtime);
 std::string decoder_facts(const feedrace_cuda_runtime& runtime);
 std::string direct_facts(const feedrace_cuda_runtime& runtime);
 

@@ -2,8 +2,9 @@
 #include "feedrace/cuda/plugin/library.h"
 
 #include <dlfcn.h>
-#include <link.h>
 #include <unistd.h>
+
+#include <climits>
 
 namespace feedrace::cuda_plugin {
 
@@ -16,14 +17,17 @@ Library::Library(std::string_view soname, const std::vector<std::string>& folder
   names.emplace_back(soname);
   for (const std::string& name : names) {
     handle_ = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    path_ = name;
     if (handle_ != nullptr) break;
     const char* why = dlerror();
     failure_ += (failure_.empty() ? "" : "; ") + std::string(why == nullptr ? "unknown" : why);
   }
-  if (handle_ == nullptr) return;
-  link_map* map = nullptr;
-  if (dlinfo(handle_, RTLD_DI_LINKMAP, static_cast<void*>(&map)) == 0 && map != nullptr) {
-    path_ = map->l_name;
+  if (handle_ == nullptr) path_.clear();
+  if (handle_ == nullptr || path_.find('/') != std::string::npos) return;
+  // Copied by the dynamic linker: its own list belongs to it, and other threads may be opening too.
+  char origin[PATH_MAX] = {};
+  if (dlinfo(handle_, RTLD_DI_ORIGIN, static_cast<void*>(origin)) == 0) {
+    path_ = std::string(origin) + "/" + path_;
   }
 }
 

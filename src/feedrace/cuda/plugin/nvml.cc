@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <nvml.h>
 
+#include <cstdint>
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -22,7 +24,12 @@ using Json = nlohmann::ordered_json;
   CALL(nvmlDeviceGetMemoryInfo)             \
   CALL(nvmlDeviceGetNumaNodeId)             \
   CALL(nvmlDeviceGetCurrPcieLinkGeneration) \
-  CALL(nvmlDeviceGetCurrPcieLinkWidth)
+  CALL(nvmlDeviceGetCurrPcieLinkWidth)      \
+  CALL(nvmlDeviceGetName)                   \
+  CALL(nvmlDeviceGetUtilizationRates)       \
+  CALL(nvmlDeviceGetPcieThroughput)         \
+  CALL(nvmlDeviceGetDecoderUtilization)     \
+  CALL(nvmlDeviceGetJpgUtilization)
 
 #define FEEDRACE_TEXT_OF(name) #name
 #define FEEDRACE_SYMBOL_OF(name) FEEDRACE_TEXT_OF(name)
@@ -82,9 +89,53 @@ Json facts_of_all(const Nvml& nvml) {
   return facts;
 }
 
-}  // namespace
+/// What NVML sees a device do; what it does not tell is left out.
+Json use_of(const Nvml& nvml, unsigned index) {
+  nvmlDevice_t device{};
+  if (nvml.nvmlDeviceGetHandleByIndex(index, &device) != NVML_SUCCESS) return nullptr;
+  Json use;
+  char name[NVML_DEVICE_NAME_V2_BUFFER_SIZE] = "";
+  // Calls that a driver of ten years ago lacks are null.
+  if (nvml.nvmlDeviceGetName != nullptr &&
+      nvml.nvmlDeviceGetName(device, name, sizeof(name)) == NVML_SUCCESS) {
+    use["name"] = name;
+  }
+  nvmlPciInfo_t pci{};
+  if (nvml.nvmlDeviceGetPciInfo(device, &pci) == NVML_SUCCESS) use["pci"] = pci.busId;
+  nvmlUtilization_t rates{};
+  if (nvml.nvmlDeviceGetUtilizationRates != nullptr &&
+      nvml.nvmlDeviceGetUtilizationRates(device, &rates) == NVML_SUCCESS) {
+    use["busy_share"] = rates.gpu / 100.0;
+  }
+  nvmlMemory_t memory{};
+  if (nvml.nvmlDeviceGetMemoryInfo(device, &memory) == NVML_SUCCESS) {
+    use["memory_used_bytes"] = memory.used;
+    use["memory_total_bytes"] = memory.total;
+  }
+  unsigned number = 0;
+  const auto put_rate = [&](const char* key, nvmlPcieUtilCounter_t counter) {
+    if (nvml.nvmlDeviceGetPcieThroughput == nullptr ||
+        nvml.nvmlDeviceGetPcieThroughput(device, counter, &number) != NVML_SUCCESS) {
+      return;
+    }
+    use[key] = std::uint64_t{number} * 1024;  // NVML counts in KB.
+  };
+  put_rate("pcie_received_bytes_per_second", NVML_PCIE_UTIL_RX_BYTES);
+  put_rate("pcie_sent_bytes_per_second", NVML_PCIE_UTIL_TX_BYTES);
+  unsigned period_us = 0;
+  const auto put_share = [&](const char* key, auto call) {
+    if (call != nullptr && call(device, &number, &period_us) == NVML_SUCCESS) {
+      use[key] = number / 100.0;
+    }
+  };
+  put_share("decoder_share", nvml.nvmlDeviceGetDecoderUtilization);
+  put_share("jpeg_share", nvml.nvmlDeviceGetJpgUtilization);
+  return use;
+}
 
-std::string nvml_facts(const feedrace_cuda_runtime& runtime) {
+/// What `ask` gives of NVML once that is started, else why it is not.
+template <typename Ask>
+std::string asked(const feedrace_cuda_runtime& runtime, const Ask& ask) {
   const Nvml nvml(runtime.folders);
   const char* const remedy = "it comes with the driver of NVIDIA: install that";
   if (!nvml.library) return missing(nvml.library.failure(), remedy).dump();
@@ -99,9 +150,25 @@ std::string nvml_facts(const feedrace_cuda_runtime& runtime) {
                    "check nvidia-smi")
         .dump();
   }
-  const Json facts = facts_of_all(nvml);
+  const Json answer = ask(nvml);
   nvml.nvmlShutdown();
-  return facts.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return answer.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace
+
+std::string nvml_facts(const feedrace_cuda_runtime& runtime) {
+  return asked(runtime, facts_of_all);
+}
+
+std::string nvml_use(const feedrace_cuda_runtime& runtime) {
+  return asked(runtime, [](const Nvml& nvml) {
+    Json use{{"devices", Json::array()}};
+    unsigned count = 0;
+    if (nvml.nvmlDeviceGetCount(&count) != NVML_SUCCESS) return use;
+    for (unsigned i = 0; i < count; ++i) use["devices"].push_back(use_of(nvml, i));
+    return use;
+  });
 }
 
 }  // namespace feedrace::cuda_plugin

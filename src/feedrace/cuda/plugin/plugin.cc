@@ -97,6 +97,11 @@ int info(feedrace_cuda_runtime* runtime, char* json, std::size_t capacity,
   });
 }
 
+int use(feedrace_cuda_runtime* runtime, char* json, std::size_t capacity, std::size_t* needed_bytes,
+        feedrace_cuda_error* error) {
+  return guarded(error, [&] { give_text(nvml_use(*runtime), json, capacity, needed_bytes); });
+}
+
 feedrace_cuda_plugin make_table() {
   feedrace_cuda_plugin table{};
   table.abi_version = FEEDRACE_CUDA_ABI_VERSION;
@@ -107,11 +112,13 @@ feedrace_cuda_plugin make_table() {
   table.open_runtime = open_runtime;
   table.close_runtime = close_runtime;
   table.info = info;
+  table.use = use;
   add_memory(table);
   add_streams(table);
   add_fused_pass(table);
   add_decoder(table);
   add_direct(table);
+  add_ranges(table);
   return table;
 }
 

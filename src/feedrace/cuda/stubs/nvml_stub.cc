@@ -46,6 +46,23 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t, nvmlMemory_t* memory) {
   return NVML_SUCCESS;
 }
 
+nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t, char* name, unsigned length) {
+  std::snprintf(name, length, "GPU of the stub");
+  return NVML_SUCCESS;
+}
+nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t, nvmlUtilization_t* rates) {
+  *rates = {62, 20};
+  return NVML_SUCCESS;
+}
+nvmlReturn_t nvmlDeviceGetPcieThroughput(nvmlDevice_t, nvmlPcieUtilCounter_t counter,
+                                         unsigned* kilobytes) {
+  *kilobytes = counter == NVML_PCIE_UTIL_RX_BYTES ? 2048 : 1024;
+  return NVML_SUCCESS;
+}
+nvmlReturn_t nvmlDeviceGetDecoderUtilization(nvmlDevice_t, unsigned*, unsigned*) {
+  return NVML_ERROR_NOT_SUPPORTED;
+}
+
 nvmlReturn_t nvmlDeviceGetNumaNodeId(nvmlDevice_t, unsigned*) { return NVML_ERROR_NOT_SUPPORTED; }
 nvmlReturn_t nvmlDeviceGetCurrPcieLinkGeneration(nvmlDevice_t, unsigned* generation) {
   *generation = 5;

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "feedrace/exchange/import.h"
+
+#include <atomic>
+#include <optional>
+#include <unordered_set>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "feedrace/core/text.h"
+#include "feedrace/exchange/foreign_index.h"
+#include "feedrace/exchange/foreign_scan.h"
+#include "feedrace/formats/labels.h"
+#include "feedrace/formats/shard_sources.h"
+#include "feedrace/formats/webdataset.h"
+
+namespace feedrace::exchange {
+namespace {
+
+/// A shard that only one side knows would be lost in silence.
+void check_names(const std::vector<std::string>& paths, const ForeignIndex& index,
+                 const std::string& index_path) {
+  std::unordered_set<std::string> names;
+  for (const std::string& path : paths) names.insert(formats::base_name(path));
+  for (const std::string& name : index.shard_names()) {
+    if (names.contains(name)) continue;
+    throw Error(ErrorCode::kNotFound,
+                fmt::format("{}: has a shard {} that is not among those named; name all of its "
+                            "shards",
+                            printable(index_path), printable(name)));
+  }
+}
+
+}  // namespace
+
+ImportedIndex import_index(const std::vector<std::string>& shards, const std::string& index_path,
+                           formats::OpenOptions options) {
+  const std::unique_ptr<ForeignIndex> index = open_foreign_index(index_path);
+  check_names(formats::find_shards(shards).paths, *index, index_path);
+  formats::LabelMap by_key;
+  formats::LabelSource labels{options.label_field, options.label_json_key, nullptr};
+  if (!options.label_file.empty()) {
+    by_key = formats::read_label_file(options.label_file);
+    labels.by_key = &by_key;
+  }
+  ImportedIndex imported;
+  imported.kind = index->kind();
+  std::atomic<std::uint64_t> read_shard_count = 0;
+  options.rebuild_index = true;  // What is stored was not made from this index.
+  imported.set = formats::open_shards(shards, options, [&](const std::string& path) {
+    Result<ForeignShard> foreign = index->shard(path);
+    if (!foreign) raise(foreign.error());
+    Result<ForeignScan> scanned = scan_by_index(path, *foreign, labels);
+    if (!scanned) raise(scanned.error());
+    if (scanned->has_read_headers) ++read_shard_count;
+    return std::move(scanned->scan);
+  });
+  imported.read_shard_count = read_shard_count;
+  return imported;
+}
+
+}  // namespace feedrace::exchange
