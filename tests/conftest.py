@@ -63,7 +63,8 @@ class Run:
 
 
 def command(*args):
-    return [os.fspath(BINARY), *(os.fsencode(a) if isinstance(a, Path) else a for a in args)]
+    words = (os.fsencode(a) if isinstance(a, Path) else a for a in args)
+    return [os.fspath(BINARY), *(w if isinstance(w, str | bytes) else str(w) for w in words)]
 
 
 def start(*args, **options):

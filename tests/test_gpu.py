@@ -207,6 +207,20 @@ def test_a_driver_too_old_for_the_kernels_copies_and_says_why_it_does_not_decode
     assert "13.0" in message
 
 
+def test_decoded_shards_need_no_nvjpeg(machine, folder, tmp_path):
+    there = machine(libraries=without(NVJPEG))
+    packed = run("pack", folder, tmp_path / "decoded", "--raw", "64", "--shards", "1")
+    assert packed.code == GOOD, packed.err
+    told = plan(there, tmp_path / "decoded", "--device", "cuda", "--json").json()
+    assert told["decode_device"] == "cuda:0"
+    assert "decoded already (.npy)" in told["decode_device_reason"]
+    report = bench(there, tmp_path / "decoded", "--device", "cuda").json()
+    assert report["device"]["already_decoded"] >= 8
+    assert report["device"]["host_decoded"] == 0
+    on_host = bench(there, tmp_path / "decoded", "--device", "cpu").json()
+    assert report["output"]["mean"] == pytest.approx(on_host["output"]["mean"], abs=1e-3)
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

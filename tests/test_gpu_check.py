@@ -111,9 +111,17 @@ def test_everything_runs_on_the_stubs_or_is_skipped_with_a_reason(tmp_path):
         assert states(found)[name] == "pass"
     for name in ("decode.hardware.output", "decode.software.output", "all_cores.loader.output"):
         assert states(found)[name] == "pass"
+    assert states(found)["all_cores.decoded.loader.output"] == "pass"
     skipped = [name for name in states(found) if states(found)[name] == "skip" and "Gpu" in name]
     assert skipped == [], "a test that the stubs could run"
-    for name in ("copies.link", "fused.images", "decode.both", "all_cores.loader.images"):
+    for name in (
+        "copies.link",
+        "fused.images",
+        "decode.both",
+        "all_cores.loader.images",
+        "all_cores.decoded.loader.images",
+        "all_cores.decoded.loader.already_decoded",
+    ):
         figure = next(one for one in found["figures"] if one["figure"] == name)
         assert figure["median"] > 0
         assert figure["runs"] == len(figure["values"])

@@ -11,12 +11,14 @@
 #include <vector>
 
 #include "feedrace/backend.h"
+#include "feedrace/decoder.h"
 #include "feedrace/format.h"
 #include "feedrace/order.h"
 #include "feedrace/pipeline.h"
 #include "feedrace/ranks.h"
 #include "feedrace/stats.h"
 #include "feedrace/tensor.h"
+#include "feedrace/verdict.h"
 
 namespace feedrace {
 
@@ -42,6 +44,11 @@ enum class OnError : std::uint8_t {
 enum class Fallback : std::uint8_t {
   kWarn,   ///< Use the next best way; say so in plan and statistics.
   kError,  ///< Refuse, with the reason; reads that would take another path fail.
+};
+
+enum class CropIndexes : std::uint8_t {
+  kAuto,  ///< Where a picture has one, its crop is decoded from it, but not by libjpeg-turbo.
+  kOff,
 };
 
 /// A data set to draw from, and which part of it.
@@ -114,7 +121,8 @@ struct LoaderOptions {
   std::size_t queue_depth = kDefaultQueueDepth;
   /// "auto": the way with the least copies and CPU time that the machine has, and the plan says
   /// why; "uring": io_uring; "direct": O_DIRECT on threads; "buffered": the page cache on threads.
-  /// "cufile": raw samples go straight into a GPU's memory (GPUDirect Storage); needs `device`.
+  /// "cufile": raw samples, or decoded pictures in shards, go straight into a GPU's memory
+  /// (GPUDirect Storage); needs `device`.
   std::string backend = "auto";
   PageCache page_cache = PageCache::kAuto;
   /// Not set: none.
@@ -125,6 +133,8 @@ struct LoaderOptions {
   /// with polled queues.
   bool iopoll = false;
   Fallback fallback = Fallback::kWarn;
+  /// Pixels do not depend on it; what `feedrace index --crop-index` made.
+  CropIndexes crop_index = CropIndexes::kAuto;
   OnError on_error = OnError::kRaise;
   /// Bad samples that are tolerated in an epoch: a count; above it `next()` throws.
   std::uint64_t error_budget = ~std::uint64_t{0};
@@ -142,12 +152,20 @@ struct LoaderOptions {
   std::string decode_device = "auto";
   /// Of the encoded bytes of a batch, for the GPU's JPEG engine, where it has one; in [0, 1].
   double hardware_share = 0.65;
+  /// Who decodes JPEG on the CPU. Pixels do not depend on it.
+  decode::JpegEngine jpeg_engine = decode::JpegEngine::kFeedrace;
   /// libfeedrace_cuda.so or its folder; empty: beside this library, then as the system finds it.
   std::vector<std::string> cuda_plugin;
   /// Folders with NVIDIA's libraries, before the system's places.
   std::vector<std::string> cuda_libraries;
   /// For tests: goes before /proc, /run and /dev where cuFile's ground is looked at.
   std::string system_root;
+  /// Where metrics are served for Prometheus, "[ADDRESS:]PORT": "9400" is the loopback's,
+  /// "0.0.0.0:9400" is for everybody who reaches this machine, port 0 is any that is free. Empty:
+  /// nowhere.
+  std::string metrics;
+  /// Whether `feedrace top` of this user finds the loader while its threads run.
+  bool has_live_socket = true;
   double timeout_seconds = 300;            ///< Of one `next()`; 0: none.
   std::uint64_t max_pixels = 178'956'970;  ///< A larger picture is a bad sample.
 
@@ -198,8 +216,11 @@ struct Plan {
   std::string device_reason;         ///< Why this one, in one line; empty when it was named.
   std::string decode_device;         ///< Where pictures are decoded: "cpu", "cuda:0".
   std::string decode_device_reason;  ///< Why there, in one line; empty when it was named.
+  std::string jpeg_engine;           ///< Who decodes JPEG on the CPU: "feedrace", "libjpeg-turbo".
   std::string shared_cache;          ///< Where it lies and how large it may be; empty: none.
-  std::size_t reader_threads = 1;    ///< One a device.
+  /// Of how many pictures there is one, and why none is used, if so; empty: there is none.
+  std::string crop_index;
+  std::size_t reader_threads = 1;  ///< One a device.
   std::size_t decode_threads = 0;
   std::size_t usable_cores = 0;
   std::size_t queue_depth = 0;
@@ -227,9 +248,9 @@ struct Plan {
 /// from any thread. The library never prints and installs no signal handler.
 class Loader {
  public:
-  /// Opens the data set, checks everything, makes the plan; no thread starts and nothing of the
-  /// samples is read before the first `next()`, but of raw samples without a dtype or shape the
-  /// first one. Throws Error.
+  /// Opens the data set, checks everything, makes the plan; no thread but that of metrics starts
+  /// and nothing of the samples is read before the first `next()`, but of raw samples without a
+  /// dtype or shape the first one. Throws Error.
   explicit Loader(LoaderOptions options);
   /// Cancels, joins all threads. In a forked child it frees nothing and joins nobody.
   ~Loader();
@@ -270,12 +291,29 @@ class Loader {
   std::vector<std::string> load_state(std::string_view state, bool accept_changed_data = false);
 
   Stats stats() const;
-  /// One sentence: what limits, with the evidence.
-  std::string explain() const;
+  /// "127.0.0.1:9400": where metrics are served, by a thread that lives as long as the loader;
+  /// empty: nowhere.
+  std::string metrics_address() const;
+  /// Why batches do not come faster: what limits the last half of the run or more, the evidence,
+  /// what else could give how much, and what to do. Reads a few files of /proc. Any thread. Throws
+  /// Error kInvalidArgument where the input is not what it should be.
+  Verdict verdict(const VerdictInput& input = {}) const;
+  /// The same in one line.
+  std::string explain() const { return verdict().to_text(); }
+  /// Seconds that whoever stands between this loader and the training loop took to hand a batch
+  /// over, such as a language binding. Any thread.
+  void note_handing(double seconds) noexcept;
   /// What is done to a sample, step by step, with the numbers drawn for it: a JSON list of objects.
   /// `pass` counts how often its data set was gone through before: the epoch, where a set is gone
   /// through once an epoch. Reads the sample. Throws Error: no such sample, one that can't be read.
-  std::string trace(std::uint64_t sample, std::uint64_t pass) const;
+  std::string trace_sample(std::uint64_t sample, std::uint64_t pass) const;
+  /// Writes what every thread does to a file, for https://ui.perfetto.dev or chrome://tracing:
+  /// stages one below the other, queue levels, and the way of each batch. Throws Error: a trace is
+  /// being written already, the file can't be made. Call it on the consumer's thread.
+  void start_trace(const std::string& path);
+  /// Ends the file, as the destructor does. Does nothing when none is written. Throws Error kIo
+  /// when it could not be written to its end. On the consumer's thread.
+  void stop_trace();
   /// Ends all threads and gives memory back; what was read ahead is dropped. The next `next()`
   /// starts again and gives the batch that would have followed. For a consumer that rests, on its
   /// thread.

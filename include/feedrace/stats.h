@@ -37,6 +37,8 @@ class LatencyHistogram {
 
   void record(std::uint64_t nanoseconds) noexcept;
   void merge(const LatencyHistogram& other) noexcept;
+  /// What was recorded since this histogram was as `earlier` is; its maximum is that of both.
+  LatencyHistogram since(const LatencyHistogram& earlier) const noexcept;
 
   std::uint64_t count() const noexcept { return count_; }
   std::uint64_t max_ns() const noexcept { return max_; }
@@ -44,6 +46,9 @@ class LatencyHistogram {
   /// Upper edge of the bucket that holds quantile `q` of [0, 1], capped by the largest value seen;
   /// 0 when nothing was recorded.
   std::uint64_t quantile_ns(double q) const noexcept;
+  /// Values of at most `ns`, where a bucket ends there, as one does at 2^k - 1; else those of the
+  /// buckets that end before it.
+  std::uint64_t count_up_to_ns(std::uint64_t ns) const noexcept;
 
  private:
   std::array<std::uint64_t, kBucketCount> buckets_{};
@@ -74,8 +79,18 @@ struct DeviceStats {
   std::uint64_t copied_bytes = 0;      ///< From host memory to the device.
   std::uint64_t hardware_decoded = 0;  ///< Pictures, by the device's JPEG engine.
   std::uint64_t software_decoded = 0;  ///< Pictures, by nvJPEG on the device's cores.
-  std::uint64_t host_decoded = 0;      ///< Pictures that were decoded on the CPU.
+  std::uint64_t host_decoded = 0;      ///< Pictures whose tensors the CPU made.
+  std::uint64_t already_decoded = 0;   ///< Pictures whose pixels were copied to the device's pass.
   std::uint64_t slots = 0;             ///< Batches that there is device memory for.
+};
+
+/// JPEG pictures that were decoded on the CPU, by who did it.
+struct JpegStats {
+  std::uint64_t feedrace = 0;       ///< By our own decoder, from the first row to the last.
+  std::uint64_t libjpeg_turbo = 0;  ///< By libjpeg-turbo: of a kind that ours leaves to it, or all.
+  std::uint64_t damaged = 0;  ///< By ours as far as it could vouch for, then by libjpeg-turbo.
+  /// Why the last one went to libjpeg-turbo: "progressive"; null: none did, or all shall.
+  const char* kind = nullptr;
 };
 
 /// What one stage did since the loader was made.
@@ -99,12 +114,15 @@ struct Stats {
   std::uint64_t blanked_samples = 0;      ///< Delivered as zeros (`on_error=zero`).
   std::uint64_t padded_samples = 0;       ///< Repeats that fill a batch (`last_batch=pad`).
   std::uint64_t flagged_samples = 0;      ///< Delivered although the decoder complained.
+  std::uint64_t crop_indexed = 0;         ///< Pictures decoded from their crop index.
+  std::uint64_t crop_index_refused = 0;   ///< Pictures whose crop index did not fit.
   std::uint64_t extra_slots = 0;          ///< Batch slots made because the consumer keeps batches.
   std::array<std::uint64_t, kPathCount> bytes_by_path{};  ///< Bytes read, indexed by `Path`.
   std::uint64_t reads = 0;                                ///< Read requests that completed.
   LatencyHistogram read_latency;                          ///< From submission to completion.
   std::optional<CacheStats> shared_cache;                 ///< Nothing: none is used.
   std::optional<DeviceStats> device;                      ///< Nothing: batches stay in host memory.
+  JpegStats jpeg;                                         ///< Stand-ins of bad samples included.
   std::vector<StageStats> stages;
   std::string backend;                   ///< Name of the storage back end in use.
   std::vector<FallbackCount> fallbacks;  ///< All of them; the same sentence stands once.

@@ -26,11 +26,13 @@ from feedrace.errors import Error
 from feedrace.loader import ImageLoader
 from feedrace.missing import missing_name
 from feedrace.outputs import Jagged
+from feedrace.packing import PackPlan, PackProgress, PackReport, finish_pack, pack
 
 # The functions, not the modules of the same names: these stand in the package from here on.
 from feedrace.pipeline import Pipeline, PipelineFunction, pipeline
 from feedrace.progress import progress
 from feedrace.show import show
+from feedrace.verify import VerifyReport, verify
 
 __all__ = [
     "IMAGENET_MEAN",
@@ -39,15 +41,22 @@ __all__ = [
     "Error",
     "ImageLoader",
     "Jagged",
+    "PackPlan",
+    "PackProgress",
+    "PackReport",
     "Pipeline",
     "PipelineFunction",
+    "VerifyReport",
     "__version__",
+    "finish_pack",
     "fn",
     "gpu_info",
+    "pack",
     "pipeline",
     "progress",
     "recipe_names",
     "show",
+    "verify",
 ]
 
 # Of values in [0, 1], red, green, blue: as torchvision's models expect them.

@@ -149,8 +149,8 @@ class Loader:
         fields, batch_size, shuffle, shuffle_chunk, shuffle_window, seed, last_batch, rank, world_size,
         all_gather, num_threads, prefetch_factor, queue_depth, backend, page_cache, shared_cache, sqpoll,
         iopoll, io_fallback, on_error, error_budget, error_budget_share, quarantine_file, memory_limit
-        (bytes), device, decode_device, hardware_share, cuda_plugin, cuda_libraries, timeout (seconds),
-        max_pixels. feedrace.ImageLoader explains them.
+        (bytes), device, decode_device, hardware_share, jpeg_engine, cuda_plugin, cuda_libraries,
+        timeout (seconds), max_pixels, crop_index, metrics, live_socket. feedrace.ImageLoader explains them.
         """
 
     def __del__(*args, **kwargs) -> Any: ...
@@ -190,8 +190,18 @@ class Loader:
     def state_before(self, batch: Batch) -> str:
         """The state right before a batch of this loader."""
 
+    def start_trace(self, path: bytes) -> None:
+        """Writes what every thread does to a file, until stop_trace()."""
+
+    def stop_trace(self) -> None:
+        """Ends the file; Error where it could not be written."""
+
     def cancel(self) -> None:
         """Ends a next() that waits, for good; from any thread."""
+
+    @property
+    def metrics_address(self) -> str:
+        """Where metrics are served; empty: nowhere."""
 
     @property
     def epoch(self) -> int:
@@ -206,8 +216,13 @@ class Loader:
     def stats(self) -> dict:
         """Counters since the loader was made."""
 
-    def explain(self) -> object:
-        """What limits, with the evidence."""
+    def verdict(self, ceilings: str, gpu_dmon: str | None) -> str:
+        """
+        What limits, as JSON; with what bench ceilings and nvidia-smi dmon wrote.
+        """
+
+    def note_handing(self, seconds: float) -> None:
+        """Time that Python took to make a batch what the loop gets."""
 
     @property
     def classes(self) -> list:
@@ -230,10 +245,19 @@ class Loader:
     def label(self, index: int) -> int:
         """Of a sample; -1 where the data set has none."""
 
-    def trace(self, index: int, epoch: int) -> object:
+    def trace_sample(self, index: int, epoch: int) -> object:
         """
         What is done to a sample in an epoch, step by step, with the numbers drawn for it.
         """
+
+def pack(options: dict, progress: object | None, dry_run: bool) -> bytes:
+    """Packs, or plans only; JSON of the report or plan."""
+
+def finish_pack(options: dict, progress: object | None) -> bytes:
+    """Makes one set of parts; JSON of the report."""
+
+def verify(sources: list, decode: bool, allow_flagged: bool, require: list, bad_file: bytes, threads: int, max_pixels: int, image_fields: Sequence[str] | None, label_field: str, label_json_key: str, label_file: bytes, progress: object | None) -> str:
+    """What is wrong with a data set, as JSON. Paths and names come as bytes."""
 
 def recipe(name: str) -> list:
     """The steps of a recipe."""

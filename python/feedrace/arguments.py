@@ -46,33 +46,33 @@ _MIN_CACHE_BYTES = 1 << 20
 RESERVED_FIELDS = ("image", "label", "index", "key", "flag")
 
 
-def bytes_of(name: str, value: object, low: int) -> int:
+def bytes_of(name: str, value: object, low: int, where: str = WHERE) -> int:
     """A number of bytes: an int, or text such as "4GB" (1000s) or "512MiB" (1024s)."""
     if not isinstance(value, str):
-        return check_int(WHERE, name, value, low, _MAX_U64, 'bytes, or a text such as "4GB"')
+        return check_int(where, name, value, low, _MAX_U64, 'bytes, or a text such as "4GB"')
     match = _SIZE.fullmatch(value.strip())
     if match is None:
         fix = 'it must be a number of bytes, or a text such as "4GB" or "512MiB"'
-        raise invalid(WHERE, f"{name} is {shown(value)}", fix)
+        raise invalid(where, f"{name} is {shown(value)}", fix)
     number, prefix, binary = match.groups()
     power = _PREFIXES.index(prefix.lower()) + 1 if prefix else 0
     wanted = float(number) * (1024 if binary else 1000) ** power
     if wanted > _MAX_U64:
-        raise invalid(WHERE, f"{name} is {shown(value)}", "give less than 18 EB")
-    return check_int(WHERE, name, int(wanted), low)
+        raise invalid(where, f"{name} is {shown(value)}", "give less than 18 EB")
+    return check_int(where, name, int(wanted), low)
 
 
-def paths(name: str, value: object) -> list[str]:
+def paths(name: str, value: object, where: str = WHERE) -> list[str]:
     """One path or several, as texts."""
     if isinstance(value, (str, bytes, os.PathLike)):
-        return [check_path(WHERE, name, value)]
+        return [check_path(where, name, value)]
     items = as_tuple(value)
     if not items:
         fix = "give a folder, tar shards or a list, as a path or a list of paths"
         if name.startswith("cuda_"):
             fix = "give a path, or a list of paths"
-        raise invalid(WHERE, f"{name} is {shown(value)}", fix)
-    return [check_path(WHERE, f"{name}[{i}]", item) for i, item in enumerate(items)]
+        raise invalid(where, f"{name} is {shown(value)}", fix)
+    return [check_path(where, f"{name}[{i}]", item) for i, item in enumerate(items)]
 
 
 def names(name: str, value: object) -> list[str]:
@@ -242,6 +242,13 @@ def _path(name: str, value: object) -> str:
     return check_path(WHERE, name, value)
 
 
+def _port(name: str, value: object) -> str:
+    """Where metrics are served: a port, or "ADDRESS:PORT"."""
+    if isinstance(value, str):
+        return check_text(WHERE, name, value)
+    return str(check_int(WHERE, name, value, 0, 65535, 'a port, or "ADDRESS:PORT"'))
+
+
 def _share(name: str, value: object) -> float:
     return check_real(WHERE, name, value, 0, 1)
 
@@ -269,6 +276,7 @@ ARGUMENTS: dict[str, Callable[[str, Any], Any]] = {
     "device": device,
     "decode_device": _choice("auto", "cpu", "cuda"),
     "hardware_share": _share,
+    "jpeg_engine": _choice("feedrace", "libjpeg-turbo"),
     "fields": fields,
     "output": _choice(None, "torch", "jax", "numpy", "dlpack"),
     "ragged": _choice("list", "jagged"),
@@ -300,6 +308,9 @@ ARGUMENTS: dict[str, Callable[[str, Any], Any]] = {
     "shared_cache": shared_cache,
     "timeout": _or_none(_seconds, 0.0),
     "max_pixels": _whole(1, _MAX_U64),
+    "crop_index": _choice("auto", "off"),
+    "metrics": _or_none(_port, ""),
+    "live_socket": _flag,
     "sqpoll": _or_none(_flag),
     "iopoll": _flag,
     "cuda_plugin": _or_none(paths),

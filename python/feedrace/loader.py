@@ -15,11 +15,13 @@ from feedrace import _feedrace, arguments, ending
 from feedrace.batches import BatchMaker
 from feedrace.counterparts import unknown_argument
 from feedrace.course import MAX_EPOCH, BatchIterator, Course
-from feedrace.errors import check_bool, check_int, invalid, shown, unknown
+from feedrace.errors import check_bool, check_int, check_path, invalid, shown, unknown
 from feedrace.opening import open_native
 from feedrace.outputs import choose_output
 from feedrace.pipeline import Pipeline, PipelineFunction
 from feedrace.plan import DatasetView, Plan, Sampler, instead_of_a_data_loader
+from feedrace.trace_file import TraceFile
+from feedrace.verdict import CachedBatches, Verdict, ceilings_text, dmon_text
 
 __all__ = ["ImageLoader"]
 
@@ -67,6 +69,9 @@ class ImageLoader:
             there where nvJPEG is and the transform is one fused pass, and the plan says why. What
             nvJPEG refuses is decoded on the CPU, and counted.
         hardware_share: Of encoded bytes, for the GPU's JPEG engine where it has one, in [0, 1].
+        jpeg_engine: Who decodes JPEG on the CPU: "feedrace", its own decoder, and libjpeg-turbo
+            what is unusual or damaged, counted in `stats()["jpeg"]`; "libjpeg-turbo", all. Pixels
+            are the same.
         fields: What a batch consists of: "image", "label", "index" (global sample number, int64
             [N]), "key" (list of str), "flag" (uint8 [N]: 0 real, 1 padded, 2 substituted, 3 blank)
             and any field of the shards ("json", "txt", "cls" and "npy" are parsed, others bytes;
@@ -101,7 +106,7 @@ class ImageLoader:
         epoch_samples: Of an epoch when sets are mixed by weight. None: as many as they have.
         shuffle_chunk, shuffle_window: Samples, for ``shuffle="window"``.
         image_fields: Fields of shards that hold the picture, the first found. None: jpg, jpeg,
-            png, webp.
+            png, webp; in shards without any of these npy, npy.lz4, npy.zst (decoded pictures).
         label_field: "auto", "cls", "json" or "none": where shards have the label.
         label_json_key: The member of the json field that is the label.
         label_file: Lines "key label" that give the labels instead.
@@ -111,6 +116,12 @@ class ImageLoader:
         timeout: Seconds, above 0, that the loop waits for a batch before an Error names what it
             waits for. None: for ever.
         max_pixels: A larger picture is a bad sample.
+        crop_index: "auto": crops are decoded from what ``feedrace index PATH --crop-index`` made,
+            where a picture has it, but not with jpeg_engine="libjpeg-turbo"; "off". Pixels are the
+            same.
+        metrics: Serve them for Prometheus on this port of the loopback, or "0.0.0.0:9400"; 0: any
+            free port, and `metrics_address` says which. None: nowhere.
+        live_socket: ``feedrace top`` of this user finds the loader while its loop runs.
         sqpoll, iopoll: Of io_uring: a kernel thread submits; completions are polled.
         cuda_plugin: libfeedrace_cuda.so or its folder. None: as the environment's
             FEEDRACE_CUDA_PLUGIN says, else in the package feedrace_cuda, else as the system finds
@@ -140,6 +151,7 @@ class ImageLoader:
         device: Any = None,
         decode_device: Literal["auto", "cpu", "cuda"] = "auto",
         hardware_share: float = 0.65,
+        jpeg_engine: Literal["feedrace", "libjpeg-turbo"] = "feedrace",
         fields: str | Sequence[str] = DEFAULT_FIELDS,
         output: Literal["torch", "jax", "numpy", "dlpack"] | None = None,
         ragged: Literal["list", "jagged"] = "list",
@@ -171,6 +183,9 @@ class ImageLoader:
         shared_cache: int | str | Mapping[str, Any] | None = None,
         timeout: float | None = 300.0,
         max_pixels: int = 178_956_970,
+        crop_index: Literal["auto", "off"] = "auto",
+        metrics: int | str | None = None,
+        live_socket: bool = True,
         sqpoll: bool | None = None,
         iopoll: bool = False,
         cuda_plugin: Path | Sequence[Path] | None = None,
@@ -180,6 +195,7 @@ class ImageLoader:
         # The parameters above, by name; before any other local name exists.
         given = {name: value for name, value in locals().items() if name in arguments.ARGUMENTS}
         self._native: Any = None
+        self._consumer_rate: float | None = None  # As `cached` saw it last.
         self._pid = os.getpid()
         if extra:
             fix = "name the others, such as batch_size=64"
@@ -366,20 +382,76 @@ class ImageLoader:
         return self.dataset.class_to_idx
 
     def stats(self) -> dict[str, Any]:
-        """Counters since the loader was made: samples, bytes by path, stages, fallbacks, ..."""
+        """Counters since the loader was made: samples, bytes by path, stages, fallbacks, ...
+
+        "jpeg" has pictures by who decoded them. "crop_indexed" counts those decoded with their crop
+        index (``loader.plan.crop_index`` says of how many there is one), "crop_index_refused" those
+        whose index did not fit. All three are with what is read ahead: compare them with each
+        other, not with "samples".
+        """
         return {**self._living().stats(), "bad_fields": self._maker.bad_fields}
 
+    @property
+    def metrics_address(self) -> str:
+        """ "127.0.0.1:9400", where metrics are served until `close`; "" where they are not."""
+        return str(self._living().metrics_address)
+
+    def verdict(
+        self, ceilings: Path | Mapping[str, Any] | None = None, dmon: Path | None = None
+    ) -> Verdict:
+        """Why batches do not come faster: what limits, evidence, ceilings, remedies and gains.
+
+        It speaks of the last half of the run or more, so ask while the loop runs, or behind it.
+
+        Args:
+            ceilings: What ``feedrace bench ceilings PATH --json`` wrote, as a file or its content:
+                with it gains are predicted that a run alone can't tell. What `cached` measured is
+                known anyway.
+            dmon: What ``nvidia-smi dmon -s u`` wrote while the loop ran: a loop that never waits is
+                limited by the GPU only if that was busy.
+
+        Raises:
+            Error: `ceilings` or `dmon` is something else, or can't be read.
+        """
+        measured = ceilings_text(ceilings, self._consumer_rate)
+        return Verdict.of_json(self._living().verdict(measured, dmon_text(dmon)))
+
+    def cached(self, steps: int = 50) -> CachedBatches:
+        """One batch, `steps` times, for a loop that shall show how fast it is by itself.
+
+        ::
+
+            for images, labels in (cached := loader.cached(100)):
+                train(images, labels)
+            print(cached.images_per_second)  # No loader makes it faster.
+
+        The loader stands where it stood before; a loop that is in the middle of an epoch ends.
+        """
+        self._living()
+        return CachedBatches(self, check_int("cached", "steps", steps, 1, 1 << 40))
+
     def explain(self) -> str:
-        """What limits, with the evidence; then what does not fuse, and what Python costs."""
-        verdict = str(self._living().explain())
+        """The verdict in a line; then what does not fuse, and what Python costs."""
+        verdict = str(self.verdict())
         own = [*self._transform.notes, *self._transform.unfused, *self._maker.sentences()]
         return "\n".join([verdict, *own])
 
-    def trace(self, index: int, epoch: int = 0) -> list[dict[str, Any]]:
+    def trace(self, file: Path) -> TraceFile:
+        """Writes what every thread does to a file, for ui.perfetto.dev or chrome://tracing.
+
+        It begins at once, and ends with its ``with``, with its ``stop()``, or with the loader::
+
+            with loader.trace("trace.json"):
+                for images, labels in loader:
+                    ...
+        """
+        return TraceFile(self, check_path("trace", "file", file))
+
+    def trace_sample(self, index: int, epoch: int = 0) -> list[dict[str, Any]]:
         """What is done to a sample in an epoch, step by step, with the numbers drawn for it."""
-        number = check_int("trace", "index", index, 0, self.dataset.sample_count - 1)
-        found = self._living().trace(number, check_int("trace", "epoch", epoch, 0, MAX_EPOCH))
-        return list(found)
+        number = check_int("trace_sample", "index", index, 0, self.dataset.sample_count - 1)
+        checked = check_int("trace_sample", "epoch", epoch, 0, MAX_EPOCH)
+        return list(self._living().trace_sample(number, checked))
 
     # Its end.
 

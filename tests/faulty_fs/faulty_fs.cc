@@ -11,6 +11,7 @@
 //   no-direct:0         files can't be opened with O_DIRECT
 //   uncached:0          the kernel keeps no pages of files, and hands on each read as it is. Short
 //                       reads need it: into its cache the kernel takes one for the end of the file.
+//   parallel:0          requests are served at the same time, as a network store serves them
 //
 // PATTERN is a shell pattern for paths below FOLDER; `*` matches `/` too. Writes "ready" to
 // standard output when it is mounted. Ends, and takes the mount with it, when its parent does.
@@ -146,8 +147,8 @@ fuse_operations operations() {
 }
 
 std::optional<Rule> rule_of(std::string_view text) {
-  constexpr std::array<std::string_view, 7> kFaults = {
-      "read-error", "short", "delay", "open-error", "shrink", "no-direct", "uncached"};
+  constexpr std::array<std::string_view, 8> kFaults = {
+      "read-error", "short", "delay", "open-error", "shrink", "no-direct", "uncached", "parallel"};
   const std::size_t first = text.find(':');
   if (first == std::string_view::npos) return std::nullopt;
   const std::size_t second = text.find(':', first + 1);
@@ -179,14 +180,18 @@ int main(int argc, char** argv) {
     }
     mirror.rules.push_back(*rule);
   }
-  // In the foreground, one request at a time, for the tests' user and no other.
+  // In the foreground, one request at a time unless a rule says otherwise, for the tests' user and
+  // no other.
   std::string options = "ro,fsname=faulty_fs";
+  const bool is_parallel = std::any_of(mirror.rules.begin(), mirror.rules.end(),
+                                       [](const Rule& rule) { return rule.fault == "parallel"; });
   std::array<char*, 6> arguments = {argv[0],
                                     argv[2],
                                     const_cast<char*>("-f"),
-                                    const_cast<char*>("-s"),
                                     const_cast<char*>("-o"),
-                                    options.data()};
+                                    options.data(),
+                                    const_cast<char*>("-s")};
+  const int count = static_cast<int>(arguments.size()) - (is_parallel ? 1 : 0);
   const fuse_operations table = operations();
-  return fuse_main(static_cast<int>(arguments.size()), arguments.data(), &table, &mirror);
+  return fuse_main(count, arguments.data(), &table, &mirror);
 }

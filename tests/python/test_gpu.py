@@ -12,6 +12,7 @@ from gpu_stubs import ON_STUBS, PLUGIN, STUBS, memory_of
 
 import feedrace as fr
 from small_loaders import error_of, loader_of
+from small_sets import npy_of, write_shard
 from torchvision_import import import_torchvision
 
 FIELDS = ("image", "label", "index")
@@ -308,6 +309,21 @@ def test_statistics_say_where_pictures_were_decoded(stubs, folder, decode_device
     assert on_gpu + counts["host_decoded"] == delivered
     assert counts["copied_bytes"] > 0
     assert loader_of(folder).stats()["device"] is None
+
+
+def test_decoded_pictures_come_as_pixels(stubs, tmp_path):
+    rng = np.random.default_rng(0)
+    pictures = [rng.integers(0, 256, (260 + i, 300, 3), np.uint8) for i in range(8)]
+    samples = {f"{i}": {"npy": npy_of(pictures[i]), "cls": b"%d" % i} for i in range(8)}
+    shard = write_shard(tmp_path / "decoded.tar", samples)
+    loader = loader_of(shard, **{**ON_GPU, "decode_device": "auto"})
+    assert "decoded already" in str(loader.plan)
+    assert are_equal([copied(batch) for batch in loader], on_host(shard))
+    counts = loader.stats()["device"]
+    assert counts["already_decoded"] == 8
+    assert counts["host_decoded"] == counts["hardware_decoded"] + counts["software_decoded"] == 0
+    # imagenet-val resizes the whole picture; batches of the next epoch may be there already.
+    assert counts["copied_bytes"] >= sum(picture.nbytes for picture in pictures) + 8 * 8
 
 
 def test_the_plan_names_the_gpu(stubs, folder):

@@ -222,8 +222,8 @@ def test_the_data_set_is_as_long_as_its_subset(folder):
 
 def test_a_sample_out_of_the_subset_is_traced_by_its_number(folder):
     loader = loader_of(folder, subset=[0, 1], transform="imagenet-train", batch_size=1)
-    assert loader.trace(11)
-    assert "index is 12" in error_of(loader.trace, 12)
+    assert loader.trace_sample(11)
+    assert "index is 12" in error_of(loader.trace_sample, 12)
 
 
 def test_the_plan_is_an_object_and_a_text(folder):
@@ -274,10 +274,10 @@ def test_statistics_and_the_verdict(folder):
 
 def test_a_trace_tells_what_was_drawn(folder):
     loader = loader_of(folder, transform="imagenet-train")
-    steps = loader.trace(3, epoch=1)
+    steps = loader.trace_sample(3, epoch=1)
     assert [step["op"] for step in steps][:3] == ["decode", "random_resized_crop", "flip"]
-    assert steps == loader.trace(3, epoch=1) != loader.trace(3, epoch=0)
-    assert "index is 12" in error_of(loader.trace, 12)
+    assert steps == loader.trace_sample(3, epoch=1) != loader.trace_sample(3, epoch=0)
+    assert "index is 12" in error_of(loader.trace_sample, 12)
 
 
 def test_the_sampler_is_the_loaders(folder):

@@ -38,6 +38,7 @@ from small_loaders import IN_ORDER, error_of, indices, loader_of
         ({"device": "gpuu"}, "device is 'gpuu'; it must be None, 'cpu'"),
         ({"decode_device": "gpu"}, "decode_device is 'gpu'; did you mean 'cpu'?"),
         ({"hardware_share": 1.1}, "hardware_share is 1.1"),
+        ({"jpeg_engine": "turbo"}, "jpeg_engine is 'turbo'"),
         ({"cuda_plugin": 3}, "cuda_plugin is 3; give a path, or a list of paths"),
         ({"cuda_libraries": []}, "cuda_libraries is []; give a path, or a list of paths"),
         ({"fields": ()}, "fields is ()"),
@@ -120,7 +121,7 @@ def test_host_memory_by_any_of_its_names(folder, device):
 
 def test_io_that_needs_a_gpu_is_refused(folder):
     message = error_of(loader_of, folder, io="cufile", code="invalid_argument")
-    assert '"cufile", which reads raw samples into a GPU' in message
+    assert '"cufile", which reads raw samples and decoded pictures into a GPU' in message
 
 
 def test_pictures_of_a_transform_without_any_are_refused(folder):

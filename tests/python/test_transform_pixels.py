@@ -176,7 +176,7 @@ def compared(pictures, listed, members, versions=v2):
     for epoch in range(EPOCHS):
         ours = [image for (images,) in loader for image in images]
         for index, (image, (_, picture)) in enumerate(zip(ours, pictures, strict=True)):
-            theirs = expected(picture, members, loader.trace(index, epoch))
+            theirs = expected(picture, members, loader.trace_sample(index, epoch))
             assert image.shape == theirs.shape
             assert image.dtype == theirs.dtype
             yield image, theirs.as_subclass(torch.Tensor)
@@ -256,7 +256,7 @@ def test_an_operator_of_ones_own_crops_at_random_as_torchvision(pictures, listed
     ours = [image for (images,) in loader for image in images]
     assert len(ours) == len(pictures)
     for index, (image, (_, picture)) in enumerate(zip(ours, pictures, strict=True)):
-        theirs = expected(picture, [crop, v2.PILToTensor()], loader.trace(index, 0))
+        theirs = expected(picture, [crop, v2.PILToTensor()], loader.trace_sample(index, 0))
         assert torch.equal(image, theirs)
 
 
@@ -282,7 +282,7 @@ def test_a_pillow_that_begins_with_the_height_differs_by_a_level(pictures, liste
     ours = [image for (images,) in loader for image in images]
     counts = {True: 0, False: 0}
     for index, (image, (_, picture)) in enumerate(zip(ours, pictures, strict=True)):
-        trace = loader.trace(index, 0)
+        trace = loader.trace_sample(index, 0)
         _, _, width, height = trace[1]["box"]
         begins_with_height = height > 12 and height - 12 > 2 * (width - 50)
         theirs = expected(picture, [crop, v2.PILToTensor()], trace)
@@ -402,7 +402,7 @@ def test_noise_of_random_erasing(pictures, listed, is_before):
         for place, (image, without) in enumerate(zip(images, plain, strict=True)):
             (drawn,) = [
                 step
-                for step in noisy.trace(8 * number + place, 0)
+                for step in noisy.trace_sample(8 * number + place, 0)
                 if step["op"] == "random_erasing"
             ]
             x, y, width, height = drawn["box"]

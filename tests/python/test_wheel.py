@@ -17,7 +17,10 @@ CASES = REPOSITORY / "tests/cases/folders/src"
 # Guards against hangs, not measurements. Installing may have to download NumPy.
 SECONDS = 300
 BUNDLED = re.compile(r"^feedrace\.libs/(?P<name>.+)-[0-9a-f]{8}\.so[.0-9]*$")
-LINKED = {"libfmt", "libhwy", "libjpeg", "libspng", "liburing", "libwebp", "libxxhash"}
+LINKED = {
+    *("libfmt", "libhwy", "libjpeg", "liblz4", "libspng", "liburing", "libwebp", "libxxhash"),
+    "libzstd",
+}
 # What the rules for such wheels leave to the system: glibc, the run time of g++, zlib.
 STANDARD = re.compile(
     r"^(ld-linux-[\w-]+|libc|libm|libdl|libpthread|librt|libgcc_s|libstdc\+\+|libz)\.so"

@@ -78,7 +78,7 @@ class Stream:
 
     def trace(self) -> list[dict[str, Any]]:
         """What was done to the present picture."""
-        return self._loader.trace(self._number, 0)
+        return self._loader.trace_sample(self._number, 0)
 
     def close(self) -> None:
         """Ends its threads."""

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "feedrace/pipeline/assembly.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace feedrace::pipeline {
@@ -113,6 +114,13 @@ Assembly::Taken Assembly::take(const std::stop_token& stop,
 std::size_t Assembly::pending_count() const {
   std::lock_guard lock(mutex_);
   return pending_.size();
+}
+
+std::size_t Assembly::ready_count() const {
+  std::lock_guard lock(mutex_);
+  return static_cast<std::size_t>(std::count_if(
+      pending_.begin(), pending_.end(),
+      [](const auto& batch) { return batch->remaining.load(std::memory_order_acquire) == 0; }));
 }
 
 }  // namespace feedrace::pipeline

@@ -19,6 +19,7 @@
 #include "feedrace/error.h"
 #include "feedrace/order/epoch_order.h"
 #include "feedrace/pipeline/batch_slot.h"
+#include "feedrace/watch/trace_events.h"
 
 namespace feedrace::pipeline {
 
@@ -43,6 +44,9 @@ struct PendingBatch {
   std::vector<FieldColumn> fields;      ///< A place each; written as the slot is.
   std::vector<std::string> complaints;  ///< Guarded likewise. About samples delivered all the same.
   bool fatal = false;                   ///< Guarded likewise. The consumer is to throw.
+
+  /// As a trace names it.
+  std::uint64_t trace_id() const { return watch::batch_id(order->epoch(), order->step_of(number)); }
 };
 
 /// Keeps the batches that are being made or ready, in the order of delivery, at most `window` of
@@ -91,6 +95,8 @@ class Assembly {
   Taken take(const std::stop_token& stop, std::chrono::steady_clock::time_point deadline);
 
   std::size_t pending_count() const;
+  /// Batches that are full and not taken yet.
+  std::size_t ready_count() const;
 
  private:
   std::optional<Opened> find_locked(std::uint64_t serial) const;

@@ -45,7 +45,7 @@ BatchSlot::BatchSlot(const SlotShape& shape, std::shared_ptr<RaggedMemory> ragge
       pin_(pin),
       ragged_(std::move(ragged)),
       ragged_images_(shape.is_ragged ? shape.batch_size : 0),
-      device_input_(ragged_) {}
+      device_input_(ragged_, pin) {}
 
 BatchSlot::~BatchSlot() {
   for (const RaggedImage& image : ragged_images_) ragged_->remove(image.memory.size_bytes());

@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -16,6 +15,8 @@
 #include "feedrace/core/buffer_pool.h"
 #include "feedrace/pipeline.h"
 #include "feedrace/pipeline/device_input.h"
+#include "feedrace/pipeline/pinned_arena.h"
+#include "feedrace/pipeline/ragged_memory.h"
 #include "feedrace/tensor.h"
 
 namespace feedrace {
@@ -37,9 +38,6 @@ struct SlotShape {
   std::size_t flags_at;
   std::size_t total_bytes;
 };
-
-/// Pins a slot's memory for a device, for as long as the result lives.
-using PinMemory = std::function<std::shared_ptr<const void>(std::span<std::byte>)>;
 
 /// The memory of one batch. Decode threads write places of it side by side, each place once; after
 /// the last one it is the consumer's.
@@ -67,7 +65,7 @@ class BatchSlot {
   std::uint64_t* indices() noexcept { return at<std::uint64_t>(shape_.indices_at); }
   SampleFlag* flags() noexcept { return at<SampleFlag>(shape_.flags_at); }
   const SlotShape& shape() const noexcept { return shape_; }
-  /// Pictures that a device decodes instead; they count as images that differ in size do.
+  /// Pictures that come to a device before the pass; they count as images that differ in size do.
   DeviceInput& device_input() noexcept { return device_input_; }
 
  private:

@@ -5,7 +5,11 @@
 #include <cstring>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "feedrace/core/text.h"
+#include "feedrace/decode/npy_decoder.h"
+#include "feedrace/decode/npy_header.h"
 
 namespace feedrace::pipeline {
 namespace {
@@ -20,18 +24,25 @@ void DecodeThread::run(BoundedQueue<DecodeTask>& queue) {
     const auto asked = Clock::now();
     std::optional<DecodeTask> task = queue.pop();
     const auto start = Clock::now();
-    shared_.clock.add_wait(
-        static_cast<std::uint64_t>((start - asked) / std::chrono::nanoseconds(1)));
+    shared_.clock.add_wait(nanoseconds_between(asked, start));
     if (!task) return;
+    tracing_.span(watch::TraceKind::kAwaitWork, asked, start);
     started_ = start.time_since_epoch().count();
     sample_ = task->pick.sample;
     const std::uint64_t cpu_before = thread_cpu_ns();
-    process(*task);
+    {
+      const watch::Range range = tracing_.range(watch::TraceKind::kDecode);
+      process(*task);
+    }
     shared_.clock.add_cpu(thread_cpu_ns() - cpu_before);
     sample_ = kIdle;
-    shared_.clock.add_busy(nanoseconds_since(start));
+    const auto end = Clock::now();
+    shared_.clock.add_busy(nanoseconds_between(start, end));
     shared_.clock.add_items(1);
     task->memory.reset();  // The read buffer goes back before the consumer is woken.
+    // Told before the consumer can have the batch, so that a trace which ends then has all of it.
+    tracing_.span(watch::TraceKind::kDecode, start, end, task->pick.sample,
+                  task->batch->trace_id());
     shared_.assembly.finish_place(*task->batch);
   }
 }
@@ -56,27 +67,97 @@ Result<std::int64_t> DecodeThread::fill(const DecodeTask& task) {
   auto image = take_fields(task, task.pick.sample, task.encoded);
   if (!image) return image.error();
   if (shared_.pipeline.reads_only) return label;
-  const auto is_left = leave_to_device(task, *image);
+  std::span<const std::byte> encoded = *image;
+  if (copies_ && copies_->holds(encoded)) {
+    const auto is_there = leave_on_device(task, encoded);
+    if (!is_there) return is_there.error();
+    if (*is_there) return label;
+    encoded = copies_->fetch(encoded);
+  }
+  const auto is_left = leave_to_device(task, encoded);
   if (!is_left) return is_left.error();
   if (*is_left) return label;
-  auto complaint = decode(task, task.pick, *image);
+  auto complaint = decode(task, task.pick, encoded);
   if (!complaint) return complaint.error();
   if (!complaint->empty()) flag(task, *complaint);
   return label;
 }
 
-/// True when the device's stage decodes the picture.
+/// True when the device's stage brings the picture to the device.
 Result<bool> DecodeThread::leave_to_device(const DecodeTask& task,
                                            std::span<const std::byte> image) {
   if (shared_.device == nullptr || !shared_.device->decodes()) return false;
   const auto drawn = worker_.draw(image, task.pick.draw, task.pick.sample);
   if (!drawn) return drawn.error();
-  const auto picture = device_picture(*drawn, shared_.pipeline);
-  if (picture) task.batch->slot->device_input().put(task.index, task.pick, image, *picture);
-  return picture.has_value();
+  const auto picture = shared_.device->picture(*drawn, shared_.pipeline);
+  if (!picture) return false;
+  if (holds_pixels(drawn->info)) return leave_pixels(task, *picture, drawn->head);
+  task.batch->slot->device_input().put(task.index, task.pick, image, *picture);
+  return true;
 }
 
-void DecodeThread::decode_instead(DecodeTask& task) {
+/// Of a picture that cuFile has read: true when its rows stay on the device. Whatever is no plain
+/// array of RGB pixels, damaged ones too, goes the way of the others, through the host.
+Result<bool> DecodeThread::leave_on_device(const DecodeTask& task,
+                                           std::span<const std::byte> image) {
+  const auto front =
+      copies_->fetch(image.first(std::min(image.size(), decode::kMaxNpyHeaderBytes)));
+  const auto array = decode::find_npy_picture(front, image.size(), shared_.limits);
+  const bool is_rgb = array && array->channel_count == 3;
+  if (!is_rgb || shared_.device == nullptr || !shared_.device->decodes()) return come_back();
+  const decode::ImageInfo info{array->width_px, array->height_px, 3, 1, "npy"};
+  const auto head = worker_.draw(info, task.pick.draw, task.pick.sample);
+  if (!head) return head.error();
+  const auto picture = shared_.device->picture({info, *head}, shared_.pipeline);
+  if (!picture) return come_back();
+  DeviceInput& input = task.batch->slot->device_input();
+  const ops::CropBox& box = head->crop();
+  const std::byte* const first =
+      image.data() + array->pixels_at_bytes + box.y_px * array->row_bytes();
+  const std::size_t bytes = box.height_px * array->row_bytes();
+  feedrace_cuda_picture rows{0, static_cast<std::int64_t>(array->row_bytes()), array->width_px,
+                             box.height_px};
+  try {
+    rows.address = input.take_on_device(copies_->device(), bytes);
+  } catch (const cuda::DeviceMemoryError&) {
+    return come_back();
+  }
+  copies_->stream().copy_on_device(rows.address, reinterpret_cast<std::uint64_t>(first), bytes);
+  copies_->finish();
+  input.put_rows(task.index, task.pick, rows, *picture, *head);
+  return true;
+}
+
+bool DecodeThread::come_back() {
+  shared_.fallbacks.add(
+      "pictures that cuFile has read come back to the host, as they are no plain .npy of RGB "
+      "pixels or the GPU has no room for them; store them by pack --raw without --compress");
+  return false;
+}
+
+/// Of the picture that was drawn last, the pixels that the pass reads.
+Result<bool> DecodeThread::leave_pixels(const DecodeTask& task, const cuda::Picture& picture,
+                                        const transform::FusedHead& head) {
+  DeviceInput& input = task.batch->slot->device_input();
+  const ops::CropBox& box = head.crop();
+  const auto pixels = input.try_take_pixels(std::size_t{3} * box.width_px * box.height_px);
+  if (pixels.empty()) {
+    shared_.fallbacks.add(
+        "decoded pictures are resized on the CPU, as the memory limit has no room for their "
+        "pixels; use a smaller batch_size or prefetch_factor, or raise memory_limit");
+    return false;
+  }
+  if (const auto read = worker_.read_box(head, pixels); !read) return read.error();
+  input.put_pixels(task.index, task.pick, pixels, picture, head);
+  return true;
+}
+
+void DecodeThread::make_instead(DecodeTask& task) {
+  const DeviceInput::Place& place = task.batch->slot->device_input().places()[task.index];
+  if (place.head) {
+    run_box(place, task.batch->slot->image(task.index));
+    return;
+  }
   const auto complaint = decode(task, task.pick, task.encoded);
   if (!complaint) {
     handle_bad(task, complaint.error());
@@ -85,15 +166,49 @@ void DecodeThread::decode_instead(DecodeTask& task) {
   }
 }
 
+void DecodeThread::run_box(const DeviceInput::Place& place, void* tensor) {
+  const ops::CropBox& box = place.head->crop();
+  const feedrace_cuda_picture& rows = place.picture.rows;
+  if (rows.address == 0) {
+    worker_.run_box(*place.head, place.picture.pixels.data(), std::size_t{3} * box.width_px,
+                    tensor);
+    return;
+  }
+  const auto row_bytes = static_cast<std::size_t>(rows.row_bytes);
+  const auto fetched = copies_->fetch(rows.address, row_bytes * rows.height_px);
+  worker_.run_box(*place.head, fetched.data() + std::size_t{3} * box.x_px, row_bytes, tensor);
+}
+
 Result<std::string> DecodeThread::decode(const DecodeTask& task, const order::Pick& pick,
                                          std::span<const std::byte> image) {
   if (to_device_) {
     const auto put = to_device_->put(image, *task.batch->on_device, task.index);
     return put ? Result<std::string>(std::string()) : put.error();
   }
-  return worker_.run(image, pick.draw, pick.sample, [&task](ops::ImageSize size) -> void* {
+  const auto place = [&task](ops::ImageSize size) -> void* {
     return task.batch->slot->make_image(task.index, size);
-  });
+  };
+  const auto crop_index = shared_.crops == nullptr ? std::span<const std::byte>()
+                                                   : shared_.dataset.crop_index(pick.sample);
+  const JpegStats before = worker_.jpeg_counts();
+  auto complaint = worker_.run(image, pick.draw, pick.sample, place, crop_index);
+  shared_.jpeg_counters.add(before, worker_.jpeg_counts());
+  if (!crop_index.empty()) count_crop_use(pick.sample);
+  return complaint;
+}
+
+void DecodeThread::count_crop_use(std::uint64_t sample) {
+  const decode::CropUse use = worker_.crop_use();
+  if (use.is_used) ++shared_.crops->used;
+  if (use.refusal == nullptr) return;
+  ++shared_.crops->refused;
+  const std::string source = shared_.dataset.source_words(sample);
+  shared_.fallbacks.add(shared_.crops->sentence(source + ": " + use.refusal, [&] {
+    return fmt::format(
+        "crop indexes that do not fit, the first that of {}: {}; such pictures are decoded without "
+        "it, more slowly; make it anew with feedrace index {} --crop-index --rebuild",
+        shared_.dataset.where(sample), use.refusal, source.empty() ? "PATH" : source);
+  }));
 }
 
 /// Puts the sample's further fields into its place of the batch; gives the bytes of its image.

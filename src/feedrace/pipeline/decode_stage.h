@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "feedrace/core/bounded_queue.h"
@@ -14,13 +15,17 @@
 #include "feedrace/formats/sample_spans.h"
 #include "feedrace/loader.h"
 #include "feedrace/pipeline/assembly.h"
+#include "feedrace/pipeline/crop_counters.h"
 #include "feedrace/pipeline/device_delivery.h"
+#include "feedrace/pipeline/direct_copies.h"
+#include "feedrace/pipeline/jpeg_counters.h"
 #include "feedrace/pipeline/quarantine.h"
 #include "feedrace/pipeline/raw_to_device.h"
 #include "feedrace/pipeline/read_stage.h"
 #include "feedrace/pipeline/single_reader.h"
 #include "feedrace/pipeline/stage_clock.h"
 #include "feedrace/transform/sample_worker.h"
+#include "feedrace/watch/trace.h"
 
 namespace feedrace::pipeline {
 
@@ -31,6 +36,7 @@ struct DecodeShared {
   const Pipeline& pipeline;
   std::uint64_t seed = 0;
   decode::DecodeLimits limits;
+  decode::JpegEngine jpeg_engine = decode::JpegEngine::kFeedrace;
   OnError on_error = OnError::kRaise;
   Assembly& assembly;
   Quarantine& quarantine;
@@ -38,8 +44,10 @@ struct DecodeShared {
   ReadCounters& read_counters;
   std::uint64_t max_sample_bytes = 0;
   StageClock& clock;
+  JpegCounters& jpeg_counters;
   std::shared_ptr<const cuda::DirectMemory> read_into;  ///< Where cuFile reads; else null.
   storage::FallbackLog& fallbacks;
+  CropCounters* crops = nullptr;           ///< Null: crop indexes are not used.
   const DeviceDelivery* device = nullptr;  ///< Null: all pictures are decoded here.
 };
 
@@ -47,21 +55,26 @@ struct DecodeShared {
 /// be read or decoded is data: the policy is applied here, the batch is always filled.
 class DecodeThread {
  public:
-  explicit DecodeThread(DecodeShared& shared)
+  explicit DecodeThread(DecodeShared& shared, watch::Tracing tracing = {})
       : shared_(shared),
-        worker_(shared.pipeline, shared.seed, shared.limits),
+        tracing_(std::move(tracing)),
+        worker_(shared.pipeline, shared.seed, shared.limits, shared.jpeg_engine),
         stand_ins_(shared.dataset, shared.make_backend, shared.read_counters,
                    shared.max_sample_bytes) {
-    if (shared.read_into)
+    if (!shared.read_into) return;
+    if (shared.pipeline.raw) {
       to_device_.emplace(shared.read_into, *shared.pipeline.raw, shared.fallbacks);
+    } else {
+      copies_.emplace(shared.read_into, shared.fallbacks);
+    }
   }
 
   /// Returns when the queue ends. Throws only on defects (no memory).
   void run(BoundedQueue<DecodeTask>& queue);
 
-  /// A picture that a device was to decode and could not: decoded here, or bad. `encoded` is the
-  /// picture alone; its fields and its label are in place.
-  void decode_instead(DecodeTask& task);
+  /// A picture that was to come to a device and did not: made here, or bad. `encoded` is the
+  /// picture alone, or empty where its pixels are there; its fields and its label are in place.
+  void make_instead(DecodeTask& task);
 
   /// Releases a wait for storage; any thread may call.
   void cancel() noexcept { stand_ins_.cancel(); }
@@ -74,8 +87,14 @@ class DecodeThread {
   void flag(const DecodeTask& task, const std::string& complaint);
   Result<std::int64_t> fill(const DecodeTask& task);
   Result<bool> leave_to_device(const DecodeTask& task, std::span<const std::byte> image);
+  Result<bool> leave_on_device(const DecodeTask& task, std::span<const std::byte> image);
+  Result<bool> leave_pixels(const DecodeTask& task, const cuda::Picture& picture,
+                            const transform::FusedHead& head);
+  bool come_back();
+  void run_box(const DeviceInput::Place& place, void* tensor);
   Result<std::string> decode(const DecodeTask& task, const order::Pick& pick,
                              std::span<const std::byte> image);
+  void count_crop_use(std::uint64_t sample);
   Result<std::span<const std::byte>> take_fields(const DecodeTask& task, std::uint64_t sample,
                                                  std::span<const std::byte> bytes);
   void handle_bad(DecodeTask& task, Failure failure);
@@ -87,9 +106,11 @@ class DecodeThread {
   static constexpr std::uint64_t kIdle = ~std::uint64_t{0};
 
   DecodeShared& shared_;
+  const watch::Tracing tracing_;
   transform::SampleWorker worker_;
   SingleReader stand_ins_;
   std::optional<RawToDevice> to_device_;
+  std::optional<DirectCopies> copies_;  // Of pictures that cuFile reads.
   std::atomic<std::uint64_t> sample_ = kIdle;
   std::atomic<Clock::rep> started_ = 0;
 };

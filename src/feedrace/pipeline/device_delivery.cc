@@ -75,12 +75,12 @@ std::string lack_of_room(const LoaderOptions& options, const cuda::Device& devic
   cuda::require(device.table().memory_facts(device.handle(), &free_bytes, &total_bytes, &error),
                 error);
   if (free_bytes >= needed) return {};
-  return fmt::format("nvJPEG leaves {} of the GPU's memory, and {} batches take {}",
+  return fmt::format("{} of the GPU's memory are left, and {} batches take {}",
                      human_bytes(free_bytes), kDeviceBatches, human_bytes(needed));
 }
 
 /// Sets who decodes. Throws Error kUnsupported where the device has to, and can't.
-void choose_decoder(const LoaderOptions& options, DeviceChoice& choice) {
+void choose_decoder(const LoaderOptions& options, bool is_decoded, DeviceChoice& choice) {
   choice.decode_name = "cpu";
   const bool is_auto = options.decode_device == "auto";
   if (!is_auto && options.decode_device != "cpu" && options.decode_device != "cuda") {
@@ -96,7 +96,8 @@ void choose_decoder(const LoaderOptions& options, DeviceChoice& choice) {
       choice.decoder = std::make_unique<cuda::PictureDecoder>(
           choice.device,
           cuda::PictureDecoder::Options{static_cast<std::uint32_t>(options.batch_size),
-                                        options.hardware_share, output_of(options.pipeline)});
+                                        options.hardware_share, output_of(options.pipeline),
+                                        /*decodes_jpeg=*/!is_decoded});
       refusal = lack_of_room(options, *choice.device);
     } catch (const Error& error) {
       refusal = error.what();
@@ -104,7 +105,14 @@ void choose_decoder(const LoaderOptions& options, DeviceChoice& choice) {
   }
   if (refusal.empty()) {
     choice.decode_name = choice.name;
-    if (is_auto) choice.decode_reason = "nvJPEG can be used, and all steps are one pass";
+    if (is_decoded) {
+      choice.decode_reason =
+          "the pictures are decoded already (.npy), so their pixels are copied there and go "
+          "through "
+          "one pass, without nvJPEG";
+    } else if (is_auto) {
+      choice.decode_reason = "nvJPEG can be used, and all steps are one pass";
+    }
     return;
   }
   choice.decoder.reset();
@@ -191,7 +199,7 @@ void choose_target(const LoaderOptions& options, DeviceChoice& choice) {
 
 }  // namespace
 
-DeviceChoice choose_device(const LoaderOptions& options) {
+DeviceChoice choose_device(const LoaderOptions& options, bool is_decoded) {
   const bool is_share = options.hardware_share >= 0 && options.hardware_share <= 1;  // No NaN.
   if (!is_share) {
     throw Error(
@@ -200,19 +208,23 @@ DeviceChoice choose_device(const LoaderOptions& options) {
   }
   DeviceChoice choice;
   choose_target(options, choice);
-  choose_decoder(options, choice);
+  choose_decoder(options, is_decoded, choice);
   return choice;
 }
 
-std::optional<cuda::Picture> device_picture(const transform::DrawnPicture& drawn,
-                                            const Pipeline& pipeline) {
+bool holds_pixels(const decode::ImageInfo& info) { return info.format == std::string_view("npy"); }
+
+std::optional<cuda::Picture> DeviceDelivery::picture(const transform::DrawnPicture& drawn,
+                                                     const Pipeline& pipeline) const {
+  if (!decodes()) return std::nullopt;
   const decode::ImageInfo& info = drawn.info;
   const bool is_turned = pipeline.orientation == Orientation::kUpright && info.orientation != 1;
-  const bool is_jpeg = info.format == std::string_view("jpeg");
+  const bool is_jpeg = decoder_->decodes_jpeg() && info.format == std::string_view("jpeg");
   // Four components are CMYK or YCCK, which nvJPEG does not convert.
   const bool has_colours = info.component_count == 1 || info.component_count == 3;
   const bool is_small = std::uint64_t{info.width_px} * info.height_px <= kMostDevicePixels;
-  if (is_turned || !is_jpeg || !has_colours || !is_small) return std::nullopt;
+  const bool is_taken = (is_jpeg || holds_pixels(info)) && has_colours && !is_turned && is_small;
+  if (!is_taken) return std::nullopt;
   const ops::CropBox& box = drawn.head.crop();
   const ops::ResizeWindow& resize = drawn.head.resize();
   cuda::Picture picture;
@@ -270,7 +282,7 @@ DeviceDelivery::Decoded DeviceDelivery::decode(PendingBatch& batch,
   bool is_any = false;
   for (const DeviceInput::Place& place : batch.slot->device_input().places().first(batch.size)) {
     pictures.push_back(place.picture);
-    is_any = is_any || !place.picture.encoded.empty();
+    is_any = is_any || place.picture.is_given();
   }
   if (!is_any) return nullptr;
   // One batch's pictures are used while the next one's are made: no more than two of them.
@@ -279,13 +291,14 @@ DeviceDelivery::Decoded DeviceDelivery::decode(PendingBatch& batch,
   try {
     decoded = decoder_->decode(pictures);
   } catch (const cuda::DeviceMemoryError& error) {
-    for (cuda::Picture& picture : pictures) picture.engine = FEEDRACE_CUDA_ENGINE_NONE;
+    for (cuda::Picture& picture : pictures) picture.source = cuda::PixelSource::kNone;
     stop_decoding(error.what());
   }
   for (std::size_t i = 0; i < pictures.size(); ++i) {
     cuda::Picture& kept = batch.slot->device_input().places()[i].picture;
-    kept.engine = pictures[i].engine;
-    const bool is_left = kept.engine == FEEDRACE_CUDA_ENGINE_NONE && !kept.encoded.empty();
+    kept.source = pictures[i].source;
+    if (kept.source == cuda::PixelSource::kCopy) pixel_bytes_ += kept.pixels.size();
+    const bool is_left = kept.source == cuda::PixelSource::kNone && kept.is_given();
     if (is_left) left.push_back(i);
   }
   return decoded;
@@ -331,7 +344,7 @@ std::vector<cuda::Piece> DeviceDelivery::pieces_of(const PendingBatch& batch,
   const auto places = slot.device_input().places();
   const bool has_images = shape_.image_bytes > 0 && !are_elsewhere(slot.shape());
   for (std::size_t i = 0; i < batch.size && has_images; ++i) {
-    if (places[i].picture.engine != FEEDRACE_CUDA_ENGINE_NONE) continue;
+    if (places[i].picture.source != cuda::PixelSource::kNone) continue;
     const std::size_t at = i * shape_.image_bytes;
     const bool follows = !pieces.empty() && pieces.back().at_bytes + pieces.back().bytes == at;
     if (follows) {
@@ -349,14 +362,18 @@ void DeviceDelivery::count(const PendingBatch& batch) {
   const auto places = batch.slot->device_input().places();
   for (std::size_t i = 0; i < batch.size && has_images; ++i) {
     const bool is_blank = batch.slot->flags()[i] == SampleFlag::kBlank;
-    switch (places[i].picture.engine) {
-      case FEEDRACE_CUDA_ENGINE_HARDWARE:
+    switch (places[i].picture.source) {
+      case cuda::PixelSource::kHardware:
         ++hardware_decoded_;
         break;
-      case FEEDRACE_CUDA_ENGINE_SOFTWARE:
+      case cuda::PixelSource::kSoftware:
         ++software_decoded_;
         break;
-      case FEEDRACE_CUDA_ENGINE_NONE:
+      case cuda::PixelSource::kCopy:
+      case cuda::PixelSource::kThere:
+        ++already_decoded_;
+        break;
+      case cuda::PixelSource::kNone:
         host_decoded_ += is_blank ? 0 : 1;
         break;
     }
@@ -432,7 +449,11 @@ std::string DeviceDelivery::starving_text() const {
 }
 
 DeviceStats DeviceDelivery::stats() const {
-  return {upload_->copied_bytes(), hardware_decoded_, software_decoded_, host_decoded_,
+  return {upload_->copied_bytes() + pixel_bytes_,
+          hardware_decoded_,
+          software_decoded_,
+          host_decoded_,
+          already_decoded_,
           upload_->slot_count()};
 }
 

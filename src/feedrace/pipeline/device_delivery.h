@@ -39,11 +39,11 @@ constexpr std::size_t kDeviceBatches = 4;
 
 /// Throws Error kInvalidArgument for a device of another kind, kUnsupported for one that is not to
 /// be had or a pipeline that can't be delivered to it, with the chain of what was tried.
-DeviceChoice choose_device(const LoaderOptions& options);
+/// `is_decoded`: the samples are decoded pictures, for which nvJPEG is not opened.
+DeviceChoice choose_device(const LoaderOptions& options, bool is_decoded = false);
 
-/// What a device makes of a drawn picture; nothing where the host has to decode it.
-std::optional<cuda::Picture> device_picture(const transform::DrawnPicture& drawn,
-                                            const Pipeline& pipeline);
+/// Whether a device takes the picture's pixels as they are.
+bool holds_pixels(const decode::ImageInfo& info);
 
 /// What brings batches of a loader to its device. Thread-safe, but for `decode` and `upload`, which
 /// are the stage's.
@@ -59,10 +59,15 @@ class DeviceDelivery {
 
   /// False from the start, or since the device had no memory for pictures.
   bool decodes() const noexcept { return decodes_.load(std::memory_order_relaxed); }
+  /// What the device makes of a drawn picture, its bytes left out; nothing where the host has to
+  /// make it. Any thread.
+  std::optional<cuda::Picture> picture(const transform::DrawnPicture& drawn,
+                                       const Pipeline& pipeline) const;
 
   using Decoded = std::shared_ptr<cuda::PictureDecoder::Decoded>;
-  /// Decodes what the batch has for the device; the indexes of pictures that could not be decoded
-  /// are added to `left`. Null when there is nothing. Throws Error when the device is lost.
+  /// Brings to the device what the batch has for its pass, decoded there or as pixels; the indexes
+  /// of pictures that did not come there are added to `left`. Null when there is nothing. Throws
+  /// Error when the device is lost.
   Decoded decode(PendingBatch& batch, std::vector<std::size_t>& left);
   /// A place for a batch whose images come to the device by another way. Any thread. Throws Error
   /// kUnsupported when there is no memory.
@@ -105,6 +110,8 @@ class DeviceDelivery {
   std::atomic<std::uint64_t> hardware_decoded_ = 0;
   std::atomic<std::uint64_t> software_decoded_ = 0;
   std::atomic<std::uint64_t> host_decoded_ = 0;
+  std::atomic<std::uint64_t> already_decoded_ = 0;
+  std::atomic<std::uint64_t> pixel_bytes_ = 0;  // Copied of those.
 };
 
 }  // namespace feedrace::pipeline

@@ -19,10 +19,11 @@ DecodeShared on_host(DecodeShared shared) {
 }  // namespace
 
 DeviceStage::DeviceStage(Assembly& assembly, DeviceDelivery& delivery, const DecodeShared& decode,
-                         StageClock& clock)
+                         StageClock& clock, watch::Tracing tracing)
     : assembly_(assembly),
       delivery_(delivery),
       clock_(clock),
+      tracing_(std::move(tracing)),
       host_shared_(on_host(decode)),
       host_(host_shared_) {}
 
@@ -32,14 +33,20 @@ void DeviceStage::run(const std::stop_token& stop) {
     std::shared_ptr<PendingBatch> batch = take_full(stop);
     if (!batch) return;
     const auto start = Clock::now();
-    clock_.add_wait(static_cast<std::uint64_t>((start - asked) / std::chrono::nanoseconds(1)));
+    clock_.add_wait(nanoseconds_between(asked, start));
+    tracing_.span(watch::TraceKind::kAwaitBatch, asked, start);
     started_ = start.time_since_epoch().count();
     number_ = batch->number;
     const std::uint64_t cpu_before = thread_cpu_ns();
-    if (!process(batch, stop)) return;
+    {
+      const watch::Range range = tracing_.range(watch::TraceKind::kDevice);
+      if (!process(batch, stop)) return;
+    }
     clock_.add_cpu(thread_cpu_ns() - cpu_before);
     number_ = kIdle;
-    clock_.add_busy(nanoseconds_since(start));
+    const auto end = Clock::now();
+    clock_.add_busy(nanoseconds_between(start, end));
+    tracing_.span(watch::TraceKind::kDevice, start, end, 0, batch->trace_id());
     clock_.add_items(1);
     hand_on(std::move(batch), stop);
   }
@@ -66,17 +73,17 @@ bool DeviceStage::process(const std::shared_ptr<PendingBatch>& batch, const std:
   if (is_fatal()) return true;
   std::vector<std::size_t> left;
   auto decoded = delivery_.decode(*batch, left);
-  decode_instead(batch, left);
+  make_instead(batch, left);
   if (is_fatal()) return true;
   return delivery_.upload(batch, std::move(decoded), stop);
 }
 
-void DeviceStage::decode_instead(const std::shared_ptr<PendingBatch>& batch,
-                                 const std::vector<std::size_t>& left) {
+void DeviceStage::make_instead(const std::shared_ptr<PendingBatch>& batch,
+                               const std::vector<std::size_t>& left) {
   const auto places = batch->slot->device_input().places();
   for (const std::size_t index : left) {
     DecodeTask task{batch, index, places[index].pick, nullptr, places[index].picture.encoded, {}};
-    host_.decode_instead(task);
+    host_.make_instead(task);
   }
 }
 

@@ -15,17 +15,18 @@
 #include "feedrace/pipeline/decode_stage.h"
 #include "feedrace/pipeline/device_delivery.h"
 #include "feedrace/pipeline/stage_clock.h"
+#include "feedrace/watch/trace.h"
 
 namespace feedrace::pipeline {
 
 /// Between the assembly and the consumer: a thread that takes full batches in order, has their
-/// pictures decoded on the device, and begins to bring them there. nvJPEG works on the CPU for a
-/// part of it, so this is not the consumer's to wait for.
+/// pictures decoded on the device, or brought there as pixels, and begins to bring the rest there.
+/// nvJPEG works on the CPU for a part of it, so this is not the consumer's to wait for.
 class DeviceStage {
  public:
   /// All of it outlives the stage. `decode` is what decode threads share.
   DeviceStage(Assembly& assembly, DeviceDelivery& delivery, const DecodeShared& decode,
-              StageClock& clock);
+              StageClock& clock, watch::Tracing tracing = {});
 
   /// The thread. Returns once `stop` is requested. Throws Error when the device is lost.
   void run(const std::stop_token& stop);
@@ -42,8 +43,8 @@ class DeviceStage {
  private:
   std::shared_ptr<PendingBatch> take_full(const std::stop_token& stop);
   bool process(const std::shared_ptr<PendingBatch>& batch, const std::stop_token& stop);
-  void decode_instead(const std::shared_ptr<PendingBatch>& batch,
-                      const std::vector<std::size_t>& left);
+  void make_instead(const std::shared_ptr<PendingBatch>& batch,
+                    const std::vector<std::size_t>& left);
   void hand_on(std::shared_ptr<PendingBatch> batch, const std::stop_token& stop);
 
   static constexpr std::uint64_t kIdle = ~std::uint64_t{0};
@@ -51,6 +52,7 @@ class DeviceStage {
   Assembly& assembly_;
   DeviceDelivery& delivery_;
   StageClock& clock_;
+  const watch::Tracing tracing_;
   DecodeShared host_shared_;  // Of `host_`, which decodes what the device can't.
   DecodeThread host_;
   mutable std::mutex mutex_;

@@ -13,21 +13,26 @@
 
 namespace feedrace::pipeline {
 
-/// What raw samples need that go from storage to a GPU by cuFile, `LoaderOptions::backend`
+/// What samples need that go from storage to a GPU by cuFile, `LoaderOptions::backend`
 /// "cufile".
 struct DirectParts {
   std::shared_ptr<cuda::DirectMemory> memory;  ///< Of the read buffers.
-  /// For each batch, where its images go.
+  /// For each batch of raw samples, where they go.
   std::function<std::shared_ptr<cuda::BatchUpload::Slot>()> take_on_device;
 };
 
 bool is_direct(const LoaderOptions& options);
+/// Raw samples go to their places of a batch on the device at once; pictures go through its pass.
+bool is_direct_raw(const LoaderOptions& options);
 
-/// Throws Error kInvalidArgument where the options ask for more than raw samples on a GPU.
+/// Throws Error kInvalidArgument where the options ask for more than samples on a GPU.
 void check_direct(const LoaderOptions& options);
+/// The same, where the data set is none of raw samples or of decoded pictures in shards.
+void check_direct(const LoaderOptions& options, const formats::Dataset& dataset);
 
-/// Buffers of 1 to 16 MiB, larger only where a sample is; dtype and shape are known.
-BufferShape direct_buffers(const LoaderOptions& options, std::size_t decode_threads);
+/// Buffers of 1 to 16 MiB, larger only where a sample is; of raw samples dtype and shape are known.
+BufferShape direct_buffers(const LoaderOptions& options, const formats::Dataset& dataset,
+                           std::size_t decode_threads);
 
 /// The largest sample that a buffer takes, wherever it begins in a block.
 std::size_t direct_sample_bytes(const BufferShape& buffers);

@@ -1,87 +1,98 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "feedrace/pipeline/explain.h"
 
-#include <memory>
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "feedrace/loader.h"
+#include "feedrace/pipeline/run_watch.h"
 
 namespace feedrace::pipeline {
 namespace {
 
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
-using ::testing::StartsWith;
 
-/// Stages that were busy, and waited, so many seconds.
-struct Seconds {
-  double busy;
-  double wait;
-};
+std::string text_of(const JpegStats& jpeg) {
+  verdict::Facts facts;
+  facts.batches = 10;
+  facts.wait_share = 0.9;
+  facts.decode = verdict::StageFacts{2, 0.95, 0.97, 100, 103};
+  return explain(facts, jpeg, Pipeline{}).to_text();
+}
 
-Stats stats_of(Seconds io, Seconds decode, double decode_cpu, Seconds consumer) {
+TEST(Explain, NamesTheKindOfMostPicturesWhenItIsLibjpegTurbos) {
+  EXPECT_THAT(text_of({13, 87, 5, "progressive"}),
+              HasSubstr("; 87 % of the JPEG pictures are left to libjpeg-turbo, "
+                        "the last one: progressive; write them as baseline (jpegtran "
+                        "-copy all -optimize IN > OUT)"));
+  EXPECT_THAT(text_of({13, 87, 5, "CMYK"}), EndsWith("the last one: CMYK"));
+  EXPECT_THAT(text_of({51, 49, 0, "progressive"}), Not(HasSubstr("libjpeg-turbo")));
+  EXPECT_THAT(text_of({0, 100, 0, nullptr}), Not(HasSubstr("libjpeg-turbo")));  // As asked for.
+  EXPECT_THAT(text_of({}), Not(HasSubstr("libjpeg-turbo")));
+}
+
+TEST(WaitCourse, FindsWhereWaitingEnded) {
+  WaitCourse course;
+  for (int i = 0; i < 100; ++i) course.add(0.9, 0.1, 8);  // 100 s of waiting.
+  for (int i = 0; i < 400; ++i) course.add(0.01, 0.99, 64);
+  const auto split = course.split();
+  ASSERT_TRUE(split);
+  EXPECT_NEAR(split->early_seconds, 100, 20);
+  EXPECT_GT(split->early_wait_share, 0.7);
+  EXPECT_NEAR(split->early_part, 90.0 / 500, 0.03);
+  EXPECT_LT(split->late_wait_share, 0.05);
+  EXPECT_NEAR(split->late_images_per_second, 64, 3);
+}
+
+TEST(WaitCourse, KeepsToItsMemoryAndForgetsNoTime) {
+  WaitCourse course;
+  for (int i = 0; i < 100'000; ++i) course.add(0.03, 0.01, 1);
+  EXPECT_LE(course.stretches().size(), WaitCourse::kMostStretches);
+  double seconds = 0;
+  std::uint64_t samples = 0;
+  for (const auto& one : course.stretches()) {
+    seconds += one.seconds;
+    samples += one.samples;
+  }
+  EXPECT_NEAR(seconds, 4000, 1e-3);
+  EXPECT_EQ(samples, 100'000U);
+}
+
+TEST(WaitCourse, AFewStretchesHaveNoStart) {
+  WaitCourse course;
+  for (int i = 0; i < 3; ++i) course.add(1, 0, 1);
+  EXPECT_FALSE(course.split());
+}
+
+TEST(RunWatch, BeforeTheFirstBatchThereAreNoFacts) {
+  const RunWatch watch({});
+  const verdict::Facts facts = watch.facts(Stats{}, Plan{});
+  EXPECT_EQ(facts.batches, 0U);
+  EXPECT_FALSE(facts.decode);
+}
+
+Stats stats_at(double seconds) {
   Stats stats;
-  stats.batches = 10;
-  stats.stages = {{"io", 1, io.busy, io.wait, 0, 640},
-                  {"decode", 2, decode.busy, decode.wait, decode_cpu, 640},
-                  {"consumer", 1, consumer.busy, consumer.wait, 0, 10}};
+  stats.batches = 100;
+  stats.samples = static_cast<std::uint64_t>(1000 * seconds);
+  stats.stages = {{"io", 1, 0.2 * seconds, 0.8 * seconds, 0.1 * seconds, stats.samples},
+                  {"decode", 2, 1.9 * seconds, 0.1 * seconds, 1.8 * seconds, stats.samples},
+                  {"consumer", 1, 0.4 * seconds, 0.6 * seconds, 0, 100}};
   return stats;
 }
 
-std::string verdict_of(const Stats& stats) { return explain(stats, Pipeline{}); }
-
-TEST(Explain, ABusyConsumerLimits) {
-  EXPECT_THAT(verdict_of(stats_of({1, 9}, {4, 16}, 4, {9.8, 0.2})),
-              StartsWith("the consumer limits: the consumer waited 2 % of the time"));
-}
-
-TEST(Explain, BusyDecodeThreadsOnTheirOwnCoresLimit) {
-  const std::string verdict = verdict_of(stats_of({1, 9}, {19, 1}, 18.5, {1, 9}));
-  EXPECT_THAT(verdict, StartsWith("decode limits"));
-  EXPECT_THAT(verdict, HasSubstr("2 decode threads were 95 % busy"));
-}
-
-TEST(Explain, BusyDecodeThreadsWithoutCoresLackCores) {
-  EXPECT_THAT(verdict_of(stats_of({1, 9}, {19, 1}, 9, {1, 9})), StartsWith("cores limit"));
-}
-
-TEST(Explain, IdleDecodeThreadsBehindABusyReaderMeanStorage) {
-  EXPECT_THAT(verdict_of(stats_of({9.5, 0.5}, {4, 16}, 4, {1, 9})), StartsWith("storage limits"));
-}
-
-TEST(Explain, IdleDecodeThreadsBehindAnIdleReaderMeanAFewSlowSamples) {
-  EXPECT_THAT(verdict_of(stats_of({0.1, 9.9}, {10, 10}, 10, {1, 9})),
-              StartsWith("a few slow samples limit"));
-}
-
-TEST(Explain, ABusyStageOfTheGpuLimits) {
-  Stats stats = stats_of({1, 9}, {4, 16}, 4, {1, 9});
-  stats.stages.push_back({"device", 1, 9, 1, 3, 10});
-  EXPECT_THAT(verdict_of(stats),
-              ::testing::AllOf(StartsWith("the GPU's stage limits"), HasSubstr("90 % busy")));
-  stats.stages.back().busy_seconds = 1;
-  EXPECT_THAT(verdict_of(stats), Not(HasSubstr("GPU")));
-}
-
-TEST(Explain, WithoutABatchThereIsNoVerdict) {
-  EXPECT_THAT(verdict_of(Stats{}), StartsWith("no verdict yet"));
-}
-
-TEST(Explain, AFewBatchesAreTooShortToTell) {
-  // The first batch's wait alone looks like a few slow samples, storage, or a consumer at rest.
-  for (const Stats& whole :
-       {stats_of({0.1, 9.9}, {10, 10}, 10, {1, 9}), stats_of({9.5, 0.5}, {4, 16}, 4, {1, 9}),
-        stats_of({1, 9}, {19, 1}, 18.5, {1, 9}), stats_of({1, 9}, {4, 16}, 4, {9.8, 0.2})}) {
-    Stats stats = whole;
-    stats.batches = 1;
-    EXPECT_THAT(
-        verdict_of(stats),
-        StartsWith("the run is too short to tell what limits: after 1 batch, the consumer"));
-    stats.batches = 4;
-    EXPECT_THAT(verdict_of(stats), HasSubstr("after 4 batches, "));
-    stats.batches = 5;
-    EXPECT_THAT(verdict_of(stats), Not(HasSubstr("too short")));
-  }
+TEST(RunWatch, TellsWhatHappenedSinceItsFirstMark) {
+  RunWatch watch({});
+  watch.add(0.1, 0.0, 0.1, 2, 64, [] { return stats_at(5); });
+  watch.add(0.1, 0.0, 0.1, 1, 64, [] { return stats_at(6); });
+  const verdict::Facts facts = watch.facts(stats_at(15), Plan{});
+  EXPECT_NEAR(facts.wait_share.value(), 0.6, 1e-9);
+  EXPECT_NEAR(facts.decode.value().busy_share, 0.95, 1e-9);
+  EXPECT_NEAR(facts.decode.value().images_per_cpu_second, 1000 / 1.8, 1e-6);
+  EXPECT_NEAR(facts.decode.value().on_core_share.value(), 1.8 / 1.9, 1e-9);
+  EXPECT_EQ(facts.ready_batches, 1.0);
 }
 
 }  // namespace

@@ -256,12 +256,12 @@ TEST(Trace, SaysWhatIsDoneToASampleOfTheSet) {
   LoaderOptions options = small_options(write_captioned(dir, 8));
   options.fields = {"cls"};
   const Loader loader(options);
-  const auto trace = nlohmann::json::parse(loader.trace(3, 0));
+  const auto trace = nlohmann::json::parse(loader.trace_sample(3, 0));
   ASSERT_EQ(trace.size(), 3U);
   EXPECT_EQ(trace[0]["op"], "decode");
   EXPECT_EQ(trace[0]["size"], nlohmann::json({48 + 3 * 8, 40 + 3 * 9}));
-  EXPECT_NE(trace[1]["box"], nlohmann::json::parse(loader.trace(3, 1))[1]["box"]);
-  EXPECT_THROW(loader.trace(8, 0), Error);
+  EXPECT_NE(trace[1]["box"], nlohmann::json::parse(loader.trace_sample(3, 1))[1]["box"]);
+  EXPECT_THROW(loader.trace_sample(8, 0), Error);
 }
 
 }  // namespace

@@ -14,17 +14,25 @@
 
 #include "feedrace/core/text.h"
 #include "feedrace/error.h"
+#include "feedrace/formats/decoded_pictures.h"
 #include "feedrace/pipeline/device_delivery.h"
+#include "feedrace/pipeline/direct_plan.h"
 #include "feedrace/pipeline/explain.h"
+#include "feedrace/pipeline/gpu_distance.h"
 #include "feedrace/pipeline/open_sets.h"
 #include "feedrace/pipeline/plan.h"
 #include "feedrace/pipeline/quarantine.h"
 #include "feedrace/pipeline/raw_shape.h"
 #include "feedrace/pipeline/resume.h"
 #include "feedrace/pipeline/run.h"
+#include "feedrace/pipeline/run_watch.h"
 #include "feedrace/pipeline/sample_trace.h"
+#include "feedrace/pipeline/showing.h"
 #include "feedrace/pipeline/single_reader.h"
 #include "feedrace/pipeline/storage_plan.h"
+#include "feedrace/verdict/ceilings.h"
+#include "feedrace/verdict/gpu_dmon.h"
+#include "feedrace/watch/trace.h"
 
 namespace feedrace {
 namespace {
@@ -39,7 +47,9 @@ constexpr std::chrono::milliseconds kWaitSlice{50};
 
 pipeline::OpenedSets open_checked(const LoaderOptions& options) {
   pipeline::check_options(options);
-  return pipeline::open_sets(options);
+  pipeline::OpenedSets opened = pipeline::open_sets(options);
+  pipeline::check_direct(options, *opened.dataset);
+  return opened;
 }
 
 }  // namespace
@@ -51,7 +61,7 @@ class Loader::Impl {
         options_(pipeline::learn_raw(std::move(options), opened_)),
         dataset_(opened_.dataset),
         storage_(pipeline::plan_storage(options_, *dataset_, fallbacks_)),
-        device_choice_(pipeline::choose_device(options_)),
+        device_choice_(pipeline::choose_device(options_, formats::holds_decoded(*dataset_))),
         sizing_(pipeline::make_sizing(options_, opened_, storage_.make_backends.size(),
                                       device_choice_.decoder != nullptr)),
         base_state_(
@@ -59,10 +69,9 @@ class Loader::Impl {
         quarantine_(options_.quarantine_file),
         delivery_(make_delivery()),
         direct_(make_direct()),
-        slots_(pipeline::SlotPool::create(SlotShape(options_.pipeline, options_.batch_size,
-                                                    /*images_elsewhere=*/direct_ != nullptr),
-                                          sizing_.planned_slots, sizing_.slot_limit,
-                                          sizing_.ragged_limit_bytes, pin_memory())),
+        slots_(pipeline::SlotPool::create(
+            SlotShape(options_.pipeline, options_.batch_size, pipeline::is_direct_raw(options_)),
+            sizing_.planned_slots, sizing_.slot_limit, sizing_.ragged_limit_bytes, pin_memory())),
         order_(sizing_.order) {
     planned_warnings_ = sizing_.plan.warnings.size();
     begin_at(0, 0);
@@ -71,10 +80,15 @@ class Loader::Impl {
         direct_ ? pipeline::direct_reason(sizing_.buffers) : storage_.reason;
     sizing_.plan.shared_cache = storage_.cache_text;
     check_ranks("start", pipeline::rank_facts(base_state_, dataset_->classes()));
+    showing_.emplace(
+        options_.metrics, options_.has_live_socket, [this] { return look(); }, *dataset_,
+        *fallbacks_);
   }
 
   ~Impl() {
+    showing_.reset();
     stop();
+    end_trace();
     finish_copies();
   }
 
@@ -92,9 +106,14 @@ class Loader::Impl {
   }
   std::vector<std::string> load_state(std::string_view text, bool accept_changed_data);
   Stats stats() const;
-  std::string trace(std::uint64_t sample, std::uint64_t pass) const;
+  watch::Snapshot look() const;
+  std::string metrics_address() const { return showing_->metrics_address(); }
+  std::string trace_sample(std::uint64_t sample, std::uint64_t pass) const;
+  void start_trace(const std::string& path);
+  void stop_trace() { trace_.stop(); }
   void pause();
-  std::string explain() const { return pipeline::explain(stats(), options_.pipeline); }
+  Verdict verdict(const VerdictInput& input) const;
+  void note_handing(double seconds) noexcept { watch_.note_handing(seconds); }
   void cancel() noexcept;
 
  private:
@@ -103,6 +122,7 @@ class Loader::Impl {
   std::shared_ptr<cuda::Direct> make_direct() const;
   pipeline::DirectParts make_readers();
   PinMemory pin_memory() const;
+  watch::RangeCalls range_calls() const;
   void check_ranks(const std::string& occasion, const ranks::RankFacts& facts) const;
   void check_position();
   void begin_at(std::uint64_t epoch, std::uint64_t position);
@@ -111,6 +131,8 @@ class Loader::Impl {
   void start();
   void stop() noexcept;
   void finish_copies() noexcept;
+  void end_trace() noexcept;
+  watch::Trace::Levels levels() const;
   void place_images(Batch& batch, BatchSlot& slot) const;
   std::shared_ptr<pipeline::PendingBatch> take();
   Batch deliver(const std::shared_ptr<pipeline::PendingBatch>& pending);
@@ -138,9 +160,14 @@ class Loader::Impl {
   const std::shared_ptr<cuda::Direct> direct_;  // Null: samples come to the host's memory.
   const std::shared_ptr<pipeline::SlotPool> slots_;
 
+  watch::Trace trace_{range_calls()};
+  const watch::Tracing consumer_tracing_{trace_, watch::TraceStage::kConsumer, 0};
+  pipeline::RunWatch watch_{storage_.disks};
   pipeline::ReadCounters read_counters_;
+  pipeline::CropCounters crops_;
   pipeline::StageClock io_clock_;
   pipeline::StageClock decode_clock_;
+  pipeline::JpegCounters jpeg_counters_;
   pipeline::StageClock device_clock_;
   pipeline::StageClock consumer_clock_;
   std::atomic<std::uint64_t> samples_ = 0;
@@ -164,11 +191,13 @@ class Loader::Impl {
   std::size_t planned_warnings_ = 0;       // Of the plan's, those that were there before any state.
   std::exception_ptr failed_;              // What every further call throws.
   std::optional<Clock::time_point> left_;  // When the consumer got its last batch.
+  std::uint64_t left_with_ = 0;            // Which one, as a trace names it.
 
   std::optional<pipeline::RunParts> parts_;
   mutable std::mutex run_mutex_;
-  std::unique_ptr<pipeline::Run> run_;  // Replaced by the consumer under run_mutex_.
-  bool cancelled_ = false;              // Guarded by run_mutex_.
+  std::unique_ptr<pipeline::Run> run_;        // Replaced by the consumer under run_mutex_.
+  bool cancelled_ = false;                    // Guarded by run_mutex_.
+  std::optional<pipeline::Showing> showing_;  // Its threads ask for all of the above.
 };
 
 std::shared_ptr<pipeline::DeviceDelivery> Loader::Impl::make_delivery() {
@@ -179,7 +208,7 @@ std::shared_ptr<pipeline::DeviceDelivery> Loader::Impl::make_delivery() {
   sizing_.plan.decode_device_reason = choice.decode_reason;
   if (!choice.device) return nullptr;
   const std::size_t planned =
-      pipeline::is_direct(options_) ? sizing_.planned_slots : pipeline::kDeviceBatches;
+      pipeline::is_direct_raw(options_) ? sizing_.planned_slots : pipeline::kDeviceBatches;
   return std::make_shared<pipeline::DeviceDelivery>(
       std::move(choice), SlotShape(options_.pipeline, options_.batch_size), planned,
       std::max(planned, sizing_.slot_limit), fallbacks_);
@@ -187,9 +216,11 @@ std::shared_ptr<pipeline::DeviceDelivery> Loader::Impl::make_delivery() {
 
 std::shared_ptr<cuda::Direct> Loader::Impl::make_direct() const {
   if (!pipeline::is_direct(options_)) return nullptr;
-  if (delivery_) return pipeline::open_direct(options_, delivery_->device());
-  throw Error(ErrorCode::kUnsupported,
-              fmt::format("backend \"cufile\" can't be had: {}", sizing_.plan.device_reason));
+  const bool has_pass = delivery_ && (options_.pipeline.raw || delivery_->decodes());
+  if (has_pass) return pipeline::open_direct(options_, delivery_->device());
+  throw Error(ErrorCode::kUnsupported, fmt::format("backend \"cufile\" can't be had: {}",
+                                                   delivery_ ? sizing_.plan.decode_device_reason
+                                                             : sizing_.plan.device_reason));
 }
 
 /// Readers, and what those need that read into a device's memory.
@@ -201,6 +232,7 @@ pipeline::DirectParts Loader::Impl::make_readers() {
   auto memory =
       std::make_shared<cuda::DirectMemory>(direct_, sizing_.buffers.count * sizing_.buffers.bytes);
   readers_ = {pipeline::make_direct_reader(memory, sizing_, options_.queue_depth, fallbacks_)};
+  if (!options_.pipeline.raw) return {std::move(memory), {}};
   return {std::move(memory), [delivery = delivery_] { return delivery->take(); }};
 }
 
@@ -212,19 +244,31 @@ PinMemory Loader::Impl::pin_memory() const {
 decode::DecodeLimits Loader::Impl::decode_limits() const {
   decode::DecodeLimits limits;
   limits.max_pixels = options_.max_pixels;
-  limits.max_memory_bytes = std::min(limits.max_memory_bytes, sizing_.max_sample_bytes);
+  // By cuFile, the largest sample is what its buffers take; what one unpacks to is the host's.
+  limits.max_memory_bytes = std::min(
+      limits.max_memory_bytes, direct_ ? sizing_.ragged_limit_bytes : sizing_.max_sample_bytes);
   return limits;
 }
 
+/// By the plug-in, where batches go to a GPU.
+watch::RangeCalls Loader::Impl::range_calls() const {
+  if (!delivery_) return {};
+  const feedrace_cuda_plugin& table = delivery_->device()->table();
+  return {table.begin_range, table.end_range};
+}
+
 void Loader::Impl::start() {
+  showing_->begin();
   if (readers_.empty()) direct_parts_ = make_readers();
   if (!parts_) {
+    const bool uses_crops = options_.crop_index == CropIndexes::kAuto;
     parts_.emplace(pipeline::RunParts{*dataset_,
                                       opened_.spans.get(),
                                       options_.pipeline,
                                       order_,
                                       sizing_.split,
                                       decode_limits(),
+                                      options_.jpeg_engine,
                                       options_.on_error,
                                       options_.queue_depth,
                                       sizing_.plan.decode_threads,
@@ -241,8 +285,11 @@ void Loader::Impl::start() {
                                       read_counters_,
                                       io_clock_,
                                       decode_clock_,
+                                      jpeg_counters_,
+                                      uses_crops ? &crops_ : nullptr,
                                       delivery_,
                                       device_clock_,
+                                      trace_,
                                       direct_parts_});
   }
   auto run = std::make_unique<pipeline::Run>(*parts_, epoch_, epoch_order_->position_of(0));
@@ -279,6 +326,7 @@ void Loader::Impl::pause() {
   } else {
     stop();
   }
+  showing_->rest();
   parts_.reset();
   readers_.clear();
   direct_parts_ = {};
@@ -286,7 +334,7 @@ void Loader::Impl::pause() {
   slots_->release_free();
 }
 
-std::string Loader::Impl::trace(std::uint64_t sample, std::uint64_t pass) const {
+std::string Loader::Impl::trace_sample(std::uint64_t sample, std::uint64_t pass) const {
   if (sample >= dataset_->size()) {
     throw Error(ErrorCode::kInvalidArgument,
                 fmt::format("there is no sample {}; the data set has {}, counted from 0", sample,
@@ -300,6 +348,48 @@ std::string Loader::Impl::trace(std::uint64_t sample, std::uint64_t pass) const 
                              decode_limits(), {options_.seed, pass, sample});
   if (!traced) raise(traced.error());
   return *traced;
+}
+
+watch::Trace::Levels Loader::Impl::levels() const {
+  const std::lock_guard lock(run_mutex_);
+  return run_ ? run_->levels() : watch::Trace::Levels();
+}
+
+watch::Snapshot Loader::Impl::look() const {
+  const Plan& plan = sizing_.plan;
+  std::vector<std::string> sources = options_.sources;
+  for (const DataSource& set : options_.sets) {
+    sources.insert(sources.end(), set.sources.begin(), set.sources.end());
+  }
+  return {stats(),
+          levels(),
+          verdict({}).to_text(),
+          {{"version", FEEDRACE_VERSION},
+           {"pid", fmt::format("{}", owner_)},
+           {"data", fmt::format("{}", fmt::join(sources, " "))},
+           {"kind", plan.dataset_kind},
+           {"pipeline", plan.pipeline},
+           {"backend", plan.backend},
+           {"device", plan.device},
+           {"rank", fmt::format("{}", plan.rank)},
+           {"world_size", fmt::format("{}", plan.world_size)},
+           {"batch_size", fmt::format("{}", plan.batch_size)}}};
+}
+
+void Loader::Impl::start_trace(const std::string& path) {
+  trace_.start(
+      path, [this] { return levels(); },
+      [log = fallbacks_](const std::string& sentence) { log->add(sentence); });
+}
+
+/// Its writer asks for levels, so it ends before what it asks.
+void Loader::Impl::end_trace() noexcept {
+  if (is_forked()) return;
+  try {
+    trace_.stop();
+  } catch (const Error&) {  // NOLINT(bugprone-empty-catch)
+    // Told already: it stands among the fallbacks.
+  }
 }
 
 void Loader::Impl::cancel() noexcept {
@@ -405,6 +495,7 @@ std::vector<std::string> Loader::Impl::load_state(std::string_view text, bool ac
 
 void Loader::Impl::fail(ErrorCode code, const std::string& message) {
   failed_ = std::make_exception_ptr(Error(code, message));
+  showing_->rest();
   stop();
   std::rethrow_exception(failed_);
 }
@@ -452,6 +543,7 @@ std::shared_ptr<pipeline::PendingBatch> Loader::Impl::take() {
           run_->shutdown().rethrow_if_failed();
         } catch (...) {
           failed_ = std::current_exception();
+          showing_->rest();
           stop();
           throw;
         }
@@ -549,7 +641,12 @@ std::optional<Batch> Loader::Impl::next() {
     if (cancelled_) throw_cancelled();
   }
   const auto entered = Clock::now();
-  if (left_) consumer_clock_.add_busy(pipeline::nanoseconds_since(*left_));
+  const watch::Range range = consumer_tracing_.range(watch::TraceKind::kNext);
+  const std::uint64_t busy_ns = left_ ? pipeline::nanoseconds_between(*left_, entered) : 0;
+  if (left_) {
+    consumer_clock_.add_busy(busy_ns);
+    consumer_tracing_.span(watch::TraceKind::kTrain, *left_, entered, 0, left_with_);
+  }
   left_.reset();
   if (taken_ == epoch_order_->split().steps) {
     const std::uint64_t following = epoch_ + 1;
@@ -561,13 +658,22 @@ std::optional<Batch> Loader::Impl::next() {
   }
   if (!is_position_checked_) check_position();
   if (!run_) start();
+  const std::size_t ready = run_->ready_count();
   const auto pending = take();
+  const std::uint64_t waited_ns = pipeline::nanoseconds_since(entered);
   check_bad_samples(*pending);
   ++taken_;
+  left_with_ = pending->trace_id();
   Batch batch = deliver(pending);
-  consumer_clock_.add_wait(pipeline::nanoseconds_since(entered));
+  const std::uint64_t all_ns = pipeline::nanoseconds_since(entered);
+  consumer_clock_.add_wait(all_ns);
   consumer_clock_.add_items(1);
+  constexpr double kNs = 1e-9;
+  watch_.add(static_cast<double>(waited_ns) * kNs, static_cast<double>(all_ns - waited_ns) * kNs,
+             static_cast<double>(busy_ns) * kNs, ready, batch.size(), [this] { return stats(); });
   left_ = Clock::now();
+  consumer_tracing_.span(watch::TraceKind::kNext, entered, *left_);
+  consumer_tracing_.mark(watch::TraceKind::kBatchTaken, watch::just_before(*left_), left_with_);
   return batch;
 }
 
@@ -581,6 +687,8 @@ Stats Loader::Impl::stats() const {
   stats.substituted_samples = substituted_;
   stats.blanked_samples = blanked_;
   stats.flagged_samples = flagged_;
+  stats.crop_indexed = crops_.used;
+  stats.crop_index_refused = crops_.refused;
   stats.extra_slots = slots_->extra_count();
   read_counters_.copy_to(stats);
   stats.stages = {io_clock_.snapshot("io", sizing_.reader_count),
@@ -593,8 +701,32 @@ Stats Loader::Impl::stats() const {
   stats.backend = sizing_.plan.backend;
   stats.fallbacks = fallbacks_->counts();
   if (storage_.cache) stats.shared_cache = pipeline::cache_stats(*storage_.cache);
+  stats.jpeg = jpeg_counters_.snapshot();
   stats.complaints = complaints_.copy();
   return stats;
+}
+
+Verdict Loader::Impl::verdict(const VerdictInput& input) const {
+  const Stats now = stats();
+  verdict::Facts facts = watch_.facts(now, sizing_.plan);
+  if (input.ceilings_json) facts.ceilings = verdict::parse_ceilings(*input.ceilings_json);
+  if (input.gpu_dmon) facts.gpu_busy_share = verdict::busiest_gpu(*input.gpu_dmon);
+  const Pipeline& pipeline = options_.pipeline;
+  facts.reads_only = pipeline.reads_only || pipeline.raw.has_value();
+  facts.are_files = dataset_->shards().empty();
+  facts.may_use_crop_index = sizing_.plan.crop_index.empty() && pipeline.crops_at_random() &&
+                             options_.jpeg_engine == decode::JpegEngine::kFeedrace &&
+                             now.jpeg.feedrace > 0;
+  facts.is_direct = pipeline::is_direct(options_);
+  if (facts.is_direct && delivery_) {
+    const cuda::Device& gpu = *delivery_->device();
+    const auto known = gpu.facts();
+    const auto distance = pipeline::gpu_distance(
+        known ? pipeline::pci_address_of(*known, gpu.ordinal()) : std::string(), storage_.disks);
+    facts.is_gpu_far = distance.is_far;
+    facts.gpu_path = distance.path;
+  }
+  return pipeline::explain(facts, now.jpeg, pipeline);
 }
 
 Loader::Loader(LoaderOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
@@ -617,12 +749,16 @@ std::string Loader::state_before(const Batch& batch) const { return impl_->state
 std::vector<std::string> Loader::load_state(std::string_view state, bool accept_changed_data) {
   return impl_->load_state(state, accept_changed_data);
 }
-std::string Loader::trace(std::uint64_t sample, std::uint64_t pass) const {
-  return impl_->trace(sample, pass);
+std::string Loader::trace_sample(std::uint64_t sample, std::uint64_t pass) const {
+  return impl_->trace_sample(sample, pass);
 }
+void Loader::start_trace(const std::string& path) { impl_->start_trace(path); }
+void Loader::stop_trace() { impl_->stop_trace(); }
 void Loader::pause() { impl_->pause(); }
 Stats Loader::stats() const { return impl_->stats(); }
-std::string Loader::explain() const { return impl_->explain(); }
+std::string Loader::metrics_address() const { return impl_->metrics_address(); }
+Verdict Loader::verdict(const VerdictInput& input) const { return impl_->verdict(input); }
+void Loader::note_handing(double seconds) noexcept { impl_->note_handing(seconds); }
 void Loader::cancel() noexcept { impl_->cancel(); }
 
 }  // namespace feedrace

@@ -18,7 +18,13 @@ inline const Names<LastBatch> kLastBatchNames = {{"drop", LastBatch::kDrop},
                                                  {"pad", LastBatch::kPad},
                                                  {"partial", LastBatch::kPartial},
                                                  {"fill", LastBatch::kFill}};
+inline const Names<CropIndexes> kCropIndexNames = {{"auto", CropIndexes::kAuto},
+                                                   {"off", CropIndexes::kOff}};
 inline const Names<OnError> kOnErrorNames = {
     {"raise", OnError::kRaise}, {"replace", OnError::kReplace}, {"zero", OnError::kZero}};
+
+inline const Names<decode::JpegEngine> kJpegEngineNames = {
+    {"feedrace", decode::JpegEngine::kFeedrace},
+    {"libjpeg-turbo", decode::JpegEngine::kLibjpegTurbo}};
 
 }  // namespace feedrace::pipeline

@@ -16,8 +16,10 @@
 #include "feedrace/core/cores.h"
 #include "feedrace/core/text.h"
 #include "feedrace/error.h"
+#include "feedrace/formats/decoded_pictures.h"
 #include "feedrace/order/mixing.h"
 #include "feedrace/pipeline/direct_plan.h"
+#include "feedrace/pipeline/pinned_arena.h"
 #include "feedrace/ranks/world.h"
 
 namespace feedrace {
@@ -167,6 +169,30 @@ void plan_split(const LoaderOptions& options, Sizing& sizing) {
   plan.mixing_text = mixing_text(mixing);
 }
 
+/// Empty where no picture has one, or nothing is decoded. That there are some and none is used is
+/// said with the reason.
+std::string describe_crops(const LoaderOptions& options, const formats::Dataset& dataset,
+                           bool decodes_on_device) {
+  const std::uint64_t count = dataset.crop_index_count();
+  if (count == 0 || options.pipeline.raw || options.pipeline.reads_only) return "";
+  std::string text =
+      fmt::format("{} of {} pictures", with_commas(count), with_commas(dataset.size()));
+  if (options.crop_index == CropIndexes::kOff) return "off, though there is one of " + text;
+  if (options.jpeg_engine == decode::JpegEngine::kLibjpegTurbo) {
+    return "not used by libjpeg-turbo, though there is one of " + text;
+  }
+  if (decodes_on_device) return text + ", used for those that the CPU decodes";
+  return text;
+}
+
+/// What a slot keeps of its pictures for a device. Where they are decoded already that is pixels of
+/// crops, in whole blocks: no more than whole pictures, unless those are compressed.
+std::uint64_t device_input_bytes(const LoaderOptions& options, const formats::Dataset& dataset) {
+  const auto bytes = static_cast<std::uint64_t>(dataset.mean_image_bytes() *
+                                                static_cast<double>(options.batch_size));
+  return formats::holds_decoded(dataset) ? round_up(bytes, PinnedArena::kBlockBytes) : bytes;
+}
+
 void plan_sets(const OpenedSets& opened, const order::SampleOrder& order, Plan& plan) {
   double weights = 0;
   for (const order::SetState& set : opened.states) weights += set.weight;
@@ -258,6 +284,8 @@ Sizing make_sizing(const LoaderOptions& options, const OpenedSets& opened, std::
   plan.pipeline = options.pipeline.describe();
   plan.unfused = options.pipeline.unfused();
   plan.fields = options.fields;
+  plan.crop_index = describe_crops(options, dataset, decodes_on_device);
+  plan.jpeg_engine = decode::to_string(options.jpeg_engine);
   plan.usable_cores = usable_cores();
   plan.decode_threads =
       options.thread_count > 0 ? options.thread_count : default_decode_threads(plan.usable_cores);
@@ -272,19 +300,21 @@ Sizing make_sizing(const LoaderOptions& options, const OpenedSets& opened, std::
   sizing.reader_count = reader_count;
   const bool holds_window =
       sizing.order->options().shuffle.shuffle == Shuffle::kWindow && dataset.mean_image_bytes() > 0;
-  const bool on_device = is_direct(options);
   sizing.buffers =
-      on_device
-          ? direct_buffers(options, plan.decode_threads)
+      is_direct(options)
+          ? direct_buffers(options, dataset, plan.decode_threads)
           : plan_buffers(options, plan.decode_threads, dataset.mean_image_bytes(),
                          holds_window ? std::min(options.shuffle_window, plan.epoch_samples) : 0);
   const std::uint64_t ahead = options.prefetch_factor * std::uint64_t{options.batch_size} +
                               (holds_window ? options.shuffle_window : 0);
   sizing.horizon = static_cast<std::size_t>(std::min<std::uint64_t>(ahead, kMaxHorizon));
-  const double encoded =
-      decodes_on_device ? dataset.mean_image_bytes() * static_cast<double>(options.batch_size) : 0;
-  plan_memory(options, SlotShape(options.pipeline, options.batch_size, on_device),
-              static_cast<std::uint64_t>(encoded), sizing);
+  const bool is_past_host = is_direct(options);
+  const std::uint64_t for_device =
+      decodes_on_device && !is_past_host ? device_input_bytes(options, dataset) : 0;
+  plan_memory(options,
+              SlotShape(options.pipeline, options.batch_size,
+                        /*images_elsewhere=*/is_direct_raw(options)),
+              for_device, sizing);
   return sizing;
 }
 
@@ -358,12 +388,16 @@ std::string Plan::to_text() const {
   if (!fields.empty()) line("fields", fmt::format("{}", fmt::join(fields, ", ")));
   line("storage", backend_reason);
   if (!shared_cache.empty()) line("cache", shared_cache);
+  if (!crop_index.empty()) line("crops", "crop index: " + crop_index);
   if (device != "cpu" || !device_reason.empty()) {
     line("device", device_reason.empty() ? device : device + ": " + device_reason);
   }
   if (device != "cpu" && !decode_device.empty()) {
     line("decoding", decode_device_reason.empty() ? decode_device
                                                   : decode_device + ": " + decode_device_reason);
+  }
+  if (jpeg_engine != to_string(decode::JpegEngine::kFeedrace)) {
+    line("jpeg", jpeg_engine + ", as asked for");
   }
   line("threads",
        fmt::format("{} I/O (queue depth {}), {} decode of {} usable cores, {} batches ahead",
@@ -409,7 +443,9 @@ std::string Plan::to_json() const {
       {"device_reason", device_reason},
       {"decode_device", decode_device},
       {"decode_device_reason", decode_device_reason},
+      {"jpeg_engine", jpeg_engine},
       {"shared_cache", shared_cache},
+      {"crop_index", crop_index},
       {"reader_threads", reader_threads},
       {"usable_cores", usable_cores},
       {"decode_threads", decode_threads},

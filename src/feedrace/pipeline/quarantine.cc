@@ -7,16 +7,16 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 #include <xxhash.h>
 
-#include "feedrace/core/json_text.h"
 #include "feedrace/core/text.h"
+#include "feedrace/formats/bad_sample.h"
 #include "feedrace/formats/joined_dataset.h"
 
 namespace feedrace::pipeline {
@@ -30,41 +30,30 @@ constexpr std::size_t kReadBytes = std::size_t{64} << 10;
 // What is longer is no line of ours.
 constexpr std::size_t kMaxLineBytes = std::size_t{1} << 20;
 
-nlohmann::json line_of(const formats::Dataset& dataset, std::uint64_t sample, std::uint64_t epoch,
-                       std::string_view code, std::string_view reason) {
+formats::BadSample describe(const formats::Dataset& dataset, std::uint64_t sample,
+                            std::uint64_t epoch, std::string_view code, std::string_view reason) {
   const formats::Place place = dataset.place(sample);
-  nlohmann::json line;
+  formats::BadSample described;
   // Two sets may have files of the same key.
   if (const auto* joined = dynamic_cast<const formats::JoinedDataset*>(&dataset)) {
-    put_text(line, "set", joined->set_name(joined->set_of(sample)));
+    described.set = joined->set_name(joined->set_of(sample));
   }
-  if (place.shard == formats::Place::kOwnFile) {
-    line["shard"] = nullptr;
-  } else {
-    put_text(line, "shard", dataset.shards()[place.shard]);
-  }
-  put_text(line, "key", dataset.key(sample));
-  line["offset"] = place.offset_bytes;
-  if (place.size_bytes != formats::Place::kUnknownSize) line["size"] = place.size_bytes;
-  line["sample"] = sample;
-  line["epoch"] = epoch;
-  line["code"] = code;
-  line["reason"] = reason;
-  return line;
+  if (place.shard != formats::Place::kOwnFile) described.shard = dataset.shards()[place.shard];
+  described.key = dataset.key(sample);
+  described.offset_bytes = place.offset_bytes;
+  if (place.size_bytes != formats::Place::kUnknownSize) described.size_bytes = place.size_bytes;
+  described.sample = sample;
+  described.epoch = epoch;
+  described.code = code;
+  described.reason = reason;
+  return described;
 }
 
-bool is_flag(std::string_view code) { return code == "flagged"; }
-
-/// What two lines of the same sample have in common; empty for what is no line of ours.
-std::string identity_text(const nlohmann::json& line) {
-  if (!line.is_object() || !line.contains("code")) return {};
-  if (!line.contains("key") && !line.contains("key_hex")) return {};
-  nlohmann::json identity = nlohmann::json::array();
-  for (const char* name : {"set", "set_hex", "shard", "shard_hex", "key", "key_hex"}) {
-    identity.push_back(line.value(name, nlohmann::json()));
-  }
-  identity.push_back(line["code"] == "flagged");
-  return identity.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+/// What two lines of the same sample have in common: texts of any bytes but 0.
+std::string identity_text(const formats::BadSample& sample) {
+  const std::string kind = sample.is_flagged() ? "flagged" : "bad";
+  const std::string set = sample.set ? "/" + *sample.set : "";
+  return fmt::format("{1}{0}{2}{0}{3}{0}{4}", '\0', kind, set, sample.shard, sample.key);
 }
 
 /// Takes or lets go a lock of the whole file that belongs to this opening of it: other openings,
@@ -131,8 +120,8 @@ bool Quarantine::lock() {
 void Quarantine::unlock() { set_lock(fd_, F_UNLCK); }
 
 void Quarantine::take_in(std::string_view line) {
-  const std::string identity = identity_text(parse_shallow_json(line));
-  if (!identity.empty()) known_.insert(identity_of(identity));
+  const std::optional<formats::BadSample> sample = formats::BadSample::from_line(line);
+  if (sample && !sample->code.empty()) known_.insert(identity_of(identity_text(*sample)));
 }
 
 /// Takes in the whole lines behind `seen_bytes_`. True when a piece of a line follows them.
@@ -204,13 +193,11 @@ Result<void> Quarantine::add(const formats::Dataset& dataset, std::uint64_t samp
                              std::uint64_t epoch, std::string_view code, std::string_view reason) {
   if (fd_ < 0) return {};
   std::lock_guard lock(mutex_);
-  std::unordered_set<std::uint64_t>& listed = listed_[is_flag(code) ? 1 : 0];
+  std::unordered_set<std::uint64_t>& listed = listed_[code == formats::BadSample::kFlagged ? 1 : 0];
   if (!listed.insert(sample).second) return {};
-  const nlohmann::json json = line_of(dataset, sample, epoch, code, reason);
-  const std::string line =
-      json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
-  Result<void> added =
-      is_shared_ ? add_once(identity_text(json), line) : append(line, /*is_locked=*/false);
+  const formats::BadSample described = describe(dataset, sample, epoch, code, reason);
+  Result<void> added = is_shared_ ? add_once(identity_text(described), described.to_line())
+                                  : append(described.to_line(), /*is_locked=*/false);
   if (!added) listed.erase(sample);
   return added;
 }

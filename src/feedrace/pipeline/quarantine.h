@@ -14,9 +14,8 @@
 
 namespace feedrace::pipeline {
 
-/// The list of bad samples: one JSON object a line: {"set" (of several), "shard" (null for a file
-/// of its own), "key", "offset", "size", "sample", "epoch", "code" (an error's, or "flagged" for a
-/// sample that was delivered all the same), "reason"}; a text that is not UTF-8 is "NAME_hex".
+/// The list of bad samples of a run, in lines of `formats::BadSample`; "flagged" is a sample that
+/// was delivered all the same.
 ///
 /// All ranks of a run, and the runs that go on from it, may share one file: under a lock on it
 /// each looks at the lines that came since, and adds only what is not there. A sample is listed

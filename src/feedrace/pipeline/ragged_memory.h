@@ -12,16 +12,21 @@
 namespace feedrace {
 
 /// Memory of what differs in size from sample to sample, of all slots of a loader together: images,
-/// or the encoded ones that a device decodes. Thread-safe.
+/// or what a device gets of them, encoded or as pixels. Thread-safe.
 class RaggedMemory {
  public:
   explicit RaggedMemory(std::uint64_t limit_bytes) : limit_bytes_(limit_bytes) {}
 
+  /// False, and nothing added, when the limit would be passed.
+  bool try_add(std::uint64_t bytes) noexcept {
+    const std::uint64_t used_bytes = used_bytes_ += bytes;
+    if (used_bytes <= limit_bytes_) return true;
+    used_bytes_ -= bytes;
+    return false;
+  }
   /// Throws Error kInvalidArgument when the limit would be passed.
   void add(std::uint64_t bytes) {
-    const std::uint64_t used_bytes = used_bytes_ += bytes;
-    if (used_bytes <= limit_bytes_) return;
-    used_bytes_ -= bytes;
+    if (try_add(bytes)) return;
     throw Error(
         ErrorCode::kInvalidArgument,
         fmt::format("pictures of different sizes need more than the {} that the memory limit "

@@ -193,7 +193,7 @@ TEST(RawSamples, GoOnFromAState) {
 TEST(RawSamples, AreTracedAsWhatTheyAre) {
   const testing::TempDir dir;
   Loader loader(raw_options(write_array_shards(dir, 8, kColumns)));
-  EXPECT_EQ(nlohmann::json::parse(loader.trace(3, 0)),
+  EXPECT_EQ(nlohmann::json::parse(loader.trace_sample(3, 0)),
             nlohmann::json::parse(R"([{"op": "raw", "shape": [2, 5], "dtype": "float32"}])"));
 }
 

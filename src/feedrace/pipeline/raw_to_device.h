@@ -5,11 +5,10 @@
 #include <memory>
 #include <span>
 
-#include "feedrace/core/buffer_pool.h"
 #include "feedrace/cuda/batch_upload.h"
-#include "feedrace/cuda/direct_backend.h"
 #include "feedrace/error.h"
 #include "feedrace/pipeline.h"
+#include "feedrace/pipeline/direct_copies.h"
 #include "feedrace/storage/fallback_log.h"
 
 namespace feedrace::pipeline {
@@ -33,16 +32,10 @@ class RawToDevice {
 
  private:
   std::span<const std::byte> fetch_front(std::span<const std::byte> sample);
-  void finish();
-  cuda::Stream& stream();
 
-  const std::shared_ptr<const cuda::DirectMemory> read_into_;
+  DirectCopies copies_;
   const RawSamples raw_;
   const std::size_t sample_bytes_;
-  const HostMemory front_;  // Of a sample: its header comes here.
-  std::shared_ptr<const cuda::PinnedRange> pinned_;
-  std::unique_ptr<cuda::Stream> stream_;
-  cuda::Event done_;
 };
 
 }  // namespace feedrace::pipeline

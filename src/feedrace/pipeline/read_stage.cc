@@ -31,7 +31,7 @@ Failure too_large(std::uint64_t bytes, std::uint64_t limit) {
   return {
       ErrorCode::kCorruptData,
       fmt::format("the sample has {} bytes and at most {} are read (the memory limit, and 1 GiB in "
-                  "any case; by cufile, what a raw sample takes); take it out, or raise the memory "
+                  "any case; by cufile, what its buffers take); take it out, or raise the memory "
                   "limit",
                   bytes, limit)};
 }
@@ -132,14 +132,23 @@ void ReadStage::settle() noexcept {
 /// Keeps the queue full. Waits for room only when nothing is in flight: otherwise a completion may
 /// be what makes room. False: the end.
 bool ReadStage::fill(const std::stop_token& stop) {
+  const watch::Range range = options_.tracing.range(watch::TraceKind::kChoose);
+  const auto begun = Clock::now();
   while (!free_slots_.empty() && !stop.stop_requested()) {
     if (!is_idle() && in_flight_bytes_ >= kMaxBytesInFlight) break;
     // A sample that another process reads comes without a completion of ours.
     const bool may_wait = is_idle() && busy_.empty();
     const auto start = Clock::now();
+    std::optional<watch::Range> room;
+    if (may_wait) room.emplace(options_.tracing.ranges(), to_string(watch::TraceKind::kRoom));
     if (!held_read_) held_read_ = next_read(stop, may_wait);
     const bool ready = held_read_ && take_buffer(*held_read_, stop, may_wait);
-    if (may_wait) clock_.add_wait(nanoseconds_since(start));
+    room.reset();
+    if (may_wait) {
+      const auto now = Clock::now();
+      clock_.add_wait(nanoseconds_between(start, now));
+      options_.tracing.span(watch::TraceKind::kRoom, start, now);
+    }
     if (!ready) break;
     place_in_flight(std::move(*held_read_));
     held_read_.reset();
@@ -149,7 +158,9 @@ bool ReadStage::fill(const std::stop_token& stop) {
   // The slots are bounded by the back end's own limit, so it takes every request.
   backend_->submit(requests_);
   requests_.clear();
-  clock_.add_busy(nanoseconds_since(start));
+  const auto submitted = Clock::now();
+  clock_.add_busy(nanoseconds_between(start, submitted));
+  options_.tracing.span(watch::TraceKind::kChoose, begun, submitted);
   return hand_on() && !stop.stop_requested();
 }
 
@@ -341,9 +352,12 @@ void ReadStage::place_in_flight(Read read) {
 
 bool ReadStage::drain(const std::stop_token& stop) {
   std::array<storage::Completion, kHarvest> done;
+  const watch::Range range = options_.tracing.range(watch::TraceKind::kAwaitRead);
   const auto start = Clock::now();
   const std::size_t count = backend_->wait(done, 1);
-  clock_.add_busy(nanoseconds_since(start));
+  const auto came = Clock::now();
+  clock_.add_busy(nanoseconds_between(start, came));
+  options_.tracing.span(watch::TraceKind::kAwaitRead, start, came);
   for (std::size_t i = 0; i < count; ++i) complete(done[i], stop);
   return hand_on();
 }
@@ -361,6 +375,10 @@ void ReadStage::complete(storage::Completion& completion, const std::stop_token&
   }
   if (stop.stop_requested()) return;
   counters_.record(completion);
+  if (options_.tracing.is_on()) {
+    const auto size = completion.bytes_read ? *completion.bytes_read : 0;
+    options_.tracing.span(watch::TraceKind::kRead, read.started, Clock::now(), read.sample, size);
+  }
   if (!completion.bytes_read) {
     if (read.tickets.size() == 1) {
       return fail(lookahead_.seat(read.tickets[0]), completion.bytes_read.error());
@@ -472,9 +490,28 @@ bool ReadStage::hand_on() {
   if (tasks_.empty()) return true;
   const auto start = Clock::now();
   clock_.add_items(tasks_.size());
+  const auto told = trace_begun_batches(start);
   const bool taken = output_.push_all(tasks_);
-  clock_.add_wait(nanoseconds_since(start));
+  const auto end = Clock::now();
+  clock_.add_wait(nanoseconds_between(start, end));
+  options_.tracing.span(watch::TraceKind::kHandOn, told, end);
   return taken;
+}
+
+/// For a trace: the batches whose first samples are among those that are handed on, in a span of
+/// its own from `came` to what is returned. Told before they are handed on: then the consumer may
+/// have them, and the trace its end, before this thread goes on.
+Clock::time_point ReadStage::trace_begun_batches(Clock::time_point came) {
+  if (!options_.tracing.is_on()) return came;
+  for (const DecodeTask& task : tasks_) {
+    const std::uint64_t batch = task.batch->trace_id();
+    if (batch == traced_batch_) continue;
+    traced_batch_ = batch;
+    options_.tracing.mark(watch::TraceKind::kBatchRead, came, batch);
+  }
+  const auto told = std::max(Clock::now(), came + std::chrono::nanoseconds(1));
+  options_.tracing.span(watch::TraceKind::kHandOn, came, told);
+  return told;
 }
 
 std::vector<ReadStage::Waiting> ReadStage::in_flight() const {

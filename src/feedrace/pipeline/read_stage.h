@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -25,6 +26,7 @@
 #include "feedrace/pipeline/read_counters.h"
 #include "feedrace/pipeline/stage_clock.h"
 #include "feedrace/storage/fallback_log.h"
+#include "feedrace/watch/trace.h"
 
 namespace feedrace::pipeline {
 
@@ -48,6 +50,7 @@ struct ReadOptions {
   std::vector<std::size_t> cpus;  ///< To run on; empty: anywhere.
   /// Asked before each read; null: none. Samples do not share reads then: each is kept by itself.
   std::shared_ptr<storage::SharedCache> cache;
+  watch::Tracing tracing;
 };
 
 /// The I/O stage of one device: a thread that walks the order, epoch after epoch, and keeps
@@ -77,6 +80,7 @@ class ReadStage {
   };
   /// Reads that have not come back, and an open that has not, longest first.
   std::vector<Waiting> in_flight() const;
+  std::size_t in_flight_count() const noexcept { return in_flight_count_; }
 
  private:
   /// One read: of one or several samples, not submitted yet or in flight.
@@ -123,6 +127,7 @@ class ReadStage {
   void deliver_held(Seat& seat, const HeldBytes& held);
   void fail(Seat& seat, const Failure& failure);
   void push(Seat& seat, DecodeTask task);
+  Clock::time_point trace_begun_batches(Clock::time_point came);
   bool hand_on();
 
   const formats::Dataset& dataset_;
@@ -154,9 +159,10 @@ class ReadStage {
   Clock::time_point opening_since_;         // Guarded by mutex_.
   std::vector<std::optional<Read>> slots_;  // Guarded by mutex_. By `user_data` of the request.
   std::vector<std::size_t> free_slots_;
-  std::vector<storage::ReadRequest> requests_;  // Placed in flight, to be submitted together.
-  std::size_t in_flight_count_ = 0;
+  std::vector<storage::ReadRequest> requests_;    // Placed in flight, to be submitted together.
+  std::atomic<std::size_t> in_flight_count_ = 0;  // Changed by the reader's thread alone.
   std::uint64_t in_flight_bytes_ = 0;
+  std::uint64_t traced_batch_ = ~std::uint64_t{0};  // The last one that was marked as read.
 };
 
 }  // namespace feedrace::pipeline

@@ -28,30 +28,26 @@ Run::Run(const RunParts& parts, std::uint64_t epoch, std::uint64_t position)
       // be long enough never to be the tighter bound.
       queue_(parts.queue_depth * parts.readers.size() + parts.decode_threads + kDefaultBufferCount),
       assembly_(parts.slots, parts.window, field_names(parts.spans), parts.direct.take_on_device),
-      decode_shared_{parts.dataset,
-                     parts.spans,
-                     parts.pipeline,
-                     parts.order->options().shuffle.seed,
-                     parts.limits,
-                     parts.on_error,
-                     assembly_,
-                     parts.quarantine,
-                     parts.make_backend,
-                     parts.read_counters,
-                     parts.max_sample_bytes,
-                     parts.decode_clock,
-                     parts.direct.memory,
-                     parts.fallbacks,
-                     parts.delivery.get()} {
+      decode_shared_{parts.dataset,       parts.spans,
+                     parts.pipeline,      parts.order->options().shuffle.seed,
+                     parts.limits,        parts.jpeg_engine,
+                     parts.on_error,      assembly_,
+                     parts.quarantine,    parts.make_backend,
+                     parts.read_counters, parts.max_sample_bytes,
+                     parts.decode_clock,  parts.jpeg_counters,
+                     parts.direct.memory, parts.fallbacks,
+                     parts.crops,         parts.delivery.get()} {
   for (std::size_t i = 0; i < parts.readers.size(); ++i) add_reader(i, epoch, position);
   shutdown_.on_cancel([this] { queue_.cancel(); });
   for (std::size_t i = 0; i < parts.decode_threads; ++i) {
-    decoders_.push_back(std::make_unique<DecodeThread>(decode_shared_));
+    decoders_.push_back(std::make_unique<DecodeThread>(
+        decode_shared_, watch::Tracing(parts.trace, watch::TraceStage::kDecode, i)));
     shutdown_.on_cancel([worker = decoders_.back().get()] { worker->cancel(); });
   }
   if (parts.delivery) {
-    device_ = std::make_unique<DeviceStage>(assembly_, *parts.delivery, decode_shared_,
-                                            parts.device_clock);
+    device_ = std::make_unique<DeviceStage>(
+        assembly_, *parts.delivery, decode_shared_, parts.device_clock,
+        watch::Tracing(parts.trace, watch::TraceStage::kDevice, 0));
     shutdown_.on_cancel([stage = device_.get()] { stage->cancel(); });
   }
   // No exception leaves a thread: the first one ends the run and reaches the consumer.
@@ -101,6 +97,7 @@ void Run::add_reader(std::size_t number, std::uint64_t epoch, std::uint64_t posi
   options.base_buffers = own.base_buffers;
   options.cpus = own.cpus;
   options.cache = parts_.cache;
+  options.tracing = watch::Tracing(parts_.trace, watch::TraceStage::kRead, number);
   readers_.push_back(std::make_unique<ReadStage>(
       parts_.dataset, own.make_backend, own.buffers, assembly_, queue_, parts_.read_counters,
       parts_.io_clock, parts_.fallbacks, std::move(options)));
@@ -120,6 +117,18 @@ void Run::join() noexcept {
 
 bool Run::is_starved() const {
   return assembly_.pending_count() == 0 && parts_.slots->is_starving();
+}
+
+watch::Trace::Levels Run::levels() const {
+  std::size_t in_flight = 0;
+  for (const auto& reader : readers_) in_flight += reader->in_flight_count();
+  std::size_t free_buffers = 0;
+  for (const ReaderParts& reader : parts_.readers) free_buffers += reader.buffers->free_count();
+  return {{"reads in flight", in_flight},
+          {"free read buffers", free_buffers},
+          {"samples to decode", queue_.size()},
+          {"batches in work", assembly_.pending_count()},
+          {"batches ready", assembly_.ready_count()}};
 }
 
 std::string Run::describe_waiting() const {

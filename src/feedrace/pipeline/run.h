@@ -15,6 +15,7 @@
 #include "feedrace/pipeline/direct_plan.h"
 #include "feedrace/pipeline/read_stage.h"
 #include "feedrace/pipeline/shutdown.h"
+#include "feedrace/watch/trace.h"
 
 namespace feedrace::pipeline {
 
@@ -34,6 +35,7 @@ struct RunParts {
   std::shared_ptr<const order::SampleOrder> order;
   order::SplitOptions split;
   decode::DecodeLimits limits;
+  decode::JpegEngine jpeg_engine = decode::JpegEngine::kFeedrace;
   OnError on_error = OnError::kRaise;
   std::size_t queue_depth = 0;
   std::size_t decode_threads = 0;
@@ -50,8 +52,11 @@ struct RunParts {
   ReadCounters& read_counters;
   StageClock& io_clock;
   StageClock& decode_clock;
+  JpegCounters& jpeg_counters;
+  CropCounters* crops;                       ///< Null: crop indexes are not used.
   std::shared_ptr<DeviceDelivery> delivery;  ///< Null: batches stay on the host.
   StageClock& device_clock;
+  watch::Trace& trace;
   DirectParts direct = {};  ///< Where samples come to a GPU's memory; else empty.
 };
 
@@ -72,12 +77,16 @@ class Run {
     return device_ ? device_->take(shutdown_.token(), deadline)
                    : assembly_.take(shutdown_.token(), deadline);
   }
+  /// Batches that only have to be taken; of a GPU's, those that are not on their way there.
+  std::size_t ready_count() const { return assembly_.ready_count(); }
   Shutdown& shutdown() noexcept { return shutdown_; }
 
   /// True when nothing is being made because the consumer holds every slot.
   bool is_starved() const;
   /// Likewise, of the slots on the GPU.
   bool is_starved_on_device() const { return device_ && device_->is_starved(); }
+  /// How full the queues between the stages are.
+  watch::Trace::Levels levels() const;
   /// "waits for 3 reads and 1 picture in decode; the longest, 12.0 s: /data/a.jpg".
   std::string describe_waiting() const;
 

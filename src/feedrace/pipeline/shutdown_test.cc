@@ -89,8 +89,8 @@ TEST(Shutdown, EndOfDataLeavesTheThreadsToTheNextEpochAndTheDestructorEndsThem) 
     EXPECT_TRUE(thread_count_becomes(before));  // None before the first batch is asked for.
     EXPECT_THAT(load_epoch(loader), SizeIs(3));
     EXPECT_THAT(load_epoch(loader), SizeIs(3));
-    // The reader, the 8 of its back end, the decode threads.
-    EXPECT_TRUE(thread_count_becomes(before + 9 + loader.plan().decode_threads));
+    // The reader, the 8 of its back end, that of the socket, the decode threads.
+    EXPECT_TRUE(thread_count_becomes(before + 10 + loader.plan().decode_threads));
   }
   EXPECT_TRUE(thread_count_becomes(before));
 }

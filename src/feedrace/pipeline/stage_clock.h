@@ -19,6 +19,11 @@ inline std::uint64_t nanoseconds_since(Clock::time_point start) {
       std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count());
 }
 
+inline std::uint64_t nanoseconds_between(Clock::time_point start, Clock::time_point end) {
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(end - start).count());
+}
+
 /// CPU time of the calling thread.
 inline std::uint64_t thread_cpu_ns() {
   timespec now{};

@@ -12,6 +12,8 @@
 #include "feedrace/core/cores.h"
 #include "feedrace/core/text.h"
 #include "feedrace/error.h"
+#include "feedrace/host/block_device.h"
+#include "feedrace/host/file_system.h"
 #include "feedrace/host/numa.h"
 #include "feedrace/pipeline/direct_plan.h"
 #include "feedrace/storage/backends.h"
@@ -45,6 +47,15 @@ storage::StorageNeeds needs_of(const LoaderOptions& options, const formats::Data
       1 + (options.thread_count > 0 ? options.thread_count : default_decode_threads(cores));
   needs.spare_cores = cores > used ? cores - used : 0;
   return needs;
+}
+
+/// The device of the first sample.
+std::vector<std::string> disks_of(const formats::Dataset& dataset, const std::string& root) {
+  if (dataset.size() == 0) return {};
+  const auto file_system = host::probe_file_system(dataset.path(0), root);
+  if (!file_system) return {};
+  const std::string name = host::find_block_device(*file_system, root).name;
+  return name.empty() ? std::vector<std::string>() : std::vector{name};
 }
 
 /// A sample's bytes reach as far as the fields that are wanted with its image: loaders that want
@@ -98,6 +109,7 @@ StoragePlan plan_storage(const LoaderOptions& options, const formats::Dataset& d
   if (is_direct(options)) {
     plan.name = options.backend;
     plan.make_backends.emplace_back();  // Made where its memory is.
+    plan.disks = disks_of(dataset, root);
     plan.make_stand_in = [] { return storage::simple_backend(); };
     plan.cpus.emplace_back();
     plan.nodes.push_back(-1);
@@ -125,6 +137,9 @@ StoragePlan plan_storage(const LoaderOptions& options, const formats::Dataset& d
     plan.nodes.push_back(has_nodes ? device.device.numa_node : -1);
     plan.cpus.push_back(plan.nodes.back() >= 0 ? device.device.node_cpus
                                                : std::vector<std::size_t>());
+    const std::string& disk = device.device.name;
+    const bool is_new = std::find(plan.disks.begin(), plan.disks.end(), disk) == plan.disks.end();
+    if (!disk.empty() && is_new) plan.disks.push_back(disk);
   }
   if (!dataset.shards().empty()) plan.reader_of_shard = std::move(choice.device_of_file);
   return plan;

@@ -28,6 +28,7 @@ struct StoragePlan {
   std::vector<std::vector<std::size_t>> cpus;  ///< Of the device's NUMA node; empty: anywhere.
   std::vector<int> nodes;                      ///< -1: unknown.
   std::vector<std::uint32_t> reader_of_shard;
+  std::vector<std::string> disks;               ///< "nvme0n1", each once; empty: none is known.
   std::shared_ptr<storage::SharedCache> cache;  ///< Null: none was asked for.
   std::string cache_text;                       ///< For the plan.
 };

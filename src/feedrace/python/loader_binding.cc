@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "feedrace/python/loader_binding.h"
 
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -36,6 +37,8 @@ nb::dict stats_of(const Stats& stats) {
   out["blanked_samples"] = stats.blanked_samples;
   out["padded_samples"] = stats.padded_samples;
   out["flagged_samples"] = stats.flagged_samples;
+  out["crop_indexed"] = stats.crop_indexed;
+  out["crop_index_refused"] = stats.crop_index_refused;
   out["extra_slots"] = stats.extra_slots;
   nb::dict paths;
   for (std::size_t i = 0; i < kPathCount; ++i) {
@@ -84,9 +87,16 @@ nb::dict stats_of(const Stats& stats) {
     one["hardware_decoded"] = device->hardware_decoded;
     one["software_decoded"] = device->software_decoded;
     one["host_decoded"] = device->host_decoded;
+    one["already_decoded"] = device->already_decoded;
     one["slots"] = device->slots;
     out["device"] = one;
   }
+  nb::dict jpeg;
+  jpeg["feedrace"] = stats.jpeg.feedrace;
+  jpeg["libjpeg_turbo"] = stats.jpeg.libjpeg_turbo;
+  jpeg["damaged"] = stats.jpeg.damaged;
+  jpeg["kind"] = stats.jpeg.kind;  // None where it is null.
+  out["jpeg"] = jpeg;
   out["complaints"] = decoded(stats.complaints);
   return out;
 }
@@ -121,7 +131,8 @@ nb::object next_of(PyLoader& loader) {
 }
 
 nb::object traced(const PyLoader& loader, std::uint64_t sample, std::uint64_t pass) {
-  const std::string text = loader.look([&](Loader& native) { return native.trace(sample, pass); });
+  const std::string text =
+      loader.look([&](Loader& native) { return native.trace_sample(sample, pass); });
   return nb::module_::import_("json").attr("loads")(text);
 }
 
@@ -169,12 +180,25 @@ void bind_moves(nb::class_<PyLoader>& loader) {
           },
           nb::arg("batch"), "The state right before a batch of this loader.")
       .def(
+          "start_trace",
+          [](PyLoader& self, const nb::bytes& path) {
+            const std::string file(path.c_str(), path.size());
+            self.look([&](Loader& native) { native.start_trace(file); });
+          },
+          nb::arg("path"), "Writes what every thread does to a file, until stop_trace().")
+      .def(
+          "stop_trace", [](PyLoader& self) { self.look([](Loader& n) { n.stop_trace(); }); },
+          "Ends the file; Error where it could not be written.")
+      .def(
           "cancel", [](PyLoader& self) { self->cancel(); },
           "Ends a next() that waits, for good; from any thread.");
 }
 
 void bind_facts(nb::class_<PyLoader>& loader) {
   loader
+      .def_prop_ro(
+          "metrics_address", [](const PyLoader& self) { return self->metrics_address(); },
+          "Where metrics are served; empty: nowhere.")
       .def_prop_ro(
           "epoch", [](const PyLoader& self) { return self->epoch(); }, "Of the next batch.")
       .def(
@@ -187,8 +211,15 @@ void bind_facts(nb::class_<PyLoader>& loader) {
           "stats", [](const PyLoader& self) { return stats_of(self->stats()); },
           "Counters since the loader was made.")
       .def(
-          "explain", [](const PyLoader& self) { return decoded(self->explain()); },
-          "What limits, with the evidence.")
+          "verdict",
+          [](const PyLoader& self, std::string ceilings, std::optional<std::string> gpu_dmon) {
+            return self->verdict({std::move(ceilings), std::move(gpu_dmon)}).to_json();
+          },
+          nb::arg("ceilings"), nb::arg("gpu_dmon").none(),
+          "What limits, as JSON; with what bench ceilings and nvidia-smi dmon wrote.")
+      .def(
+          "note_handing", [](const PyLoader& self, double seconds) { self->note_handing(seconds); },
+          nb::arg("seconds"), "Time that Python took to make a batch what the loop gets.")
       .def_prop_ro(
           "classes", [](const PyLoader& self) { return decoded(self->dataset().classes()); },
           "Names by class number; empty when only numbers are known.")
@@ -219,7 +250,7 @@ void bind_facts(nb::class_<PyLoader>& loader) {
             return *label;
           },
           nb::arg("index"), "Of a sample; -1 where the data set has none.")
-      .def("trace", &traced, nb::arg("index"), nb::arg("epoch"),
+      .def("trace_sample", &traced, nb::arg("index"), nb::arg("epoch"),
            "What is done to a sample in an epoch, step by step, with the numbers drawn for it.");
 }
 

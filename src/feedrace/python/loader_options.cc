@@ -313,9 +313,12 @@ LoaderOptions loader_options_of(const nb::kwargs& given, std::vector<Held>& held
   arguments.read("backend", options.backend, "a str");
   arguments.read_name("page_cache", options.page_cache, kPageCaches);
   options.shared_cache = read_shared_cache(arguments.find("shared_cache"));
+  arguments.read("metrics", options.metrics, "a str");
+  arguments.read("live_socket", options.has_live_socket, "True or False");
   arguments.read("sqpoll", options.sqpoll, "True or False");
   arguments.read("iopoll", options.iopoll, "True or False");
   arguments.read_name("io_fallback", options.fallback, kFallbacks);
+  arguments.read_name("crop_index", options.crop_index, pipeline::kCropIndexNames);
   arguments.read_name("on_error", options.on_error, pipeline::kOnErrorNames);
   arguments.read("error_budget", options.error_budget, kCount);
   arguments.read("error_budget_share", options.error_budget_share, "a number in [0, 1]");
@@ -324,6 +327,7 @@ LoaderOptions loader_options_of(const nb::kwargs& given, std::vector<Held>& held
   arguments.read("device", options.device, "a str");
   arguments.read("decode_device", options.decode_device, "a str");
   arguments.read("hardware_share", options.hardware_share, "a number in [0, 1]");
+  arguments.read_name("jpeg_engine", options.jpeg_engine, pipeline::kJpegEngineNames);
   options.cuda_plugin = paths(arguments, "cuda_plugin");
   options.cuda_libraries = paths(arguments, "cuda_libraries");
   arguments.read("timeout", options.timeout_seconds, "a number of seconds");
@@ -345,8 +349,8 @@ const char* const kLoaderOptionsDoc =
     "sqpoll,\n"
     "iopoll, io_fallback, on_error, error_budget, error_budget_share, quarantine_file, "
     "memory_limit\n"
-    "(bytes), device, decode_device, hardware_share, cuda_plugin, cuda_libraries, timeout "
-    "(seconds),\n"
-    "max_pixels. feedrace.ImageLoader explains them.";
+    "(bytes), device, decode_device, hardware_share, jpeg_engine, cuda_plugin, cuda_libraries,\n"
+    "timeout (seconds), max_pixels, crop_index, metrics, live_socket. feedrace.ImageLoader "
+    "explains them.";
 
 }  // namespace feedrace::python

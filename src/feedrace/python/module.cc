@@ -19,7 +19,9 @@
 #include "feedrace/python/interpreter_lock.h"
 #include "feedrace/python/loader_binding.h"
 #include "feedrace/python/native_error.h"
+#include "feedrace/python/pack_binding.h"
 #include "feedrace/python/steps.h"
+#include "feedrace/python/verify_binding.h"
 
 namespace nb = nanobind;
 
@@ -73,6 +75,8 @@ NB_MODULE(_feedrace, module) {
   python::bind_error(module);
   python::bind_device_array(module);
   python::bind_loader(module);
+  python::bind_pack(module);
+  python::bind_verify(module);
   module.def(
       "recipe", [](const std::string& name) { return python::steps_of(Pipeline::recipe(name)); },
       nb::arg("name"), "The steps of a recipe.");

@@ -1,20 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "feedrace/tools/array_file.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include <cstdio>
 #include <memory>
+#include <string_view>
 
 #include <fmt/format.h>
 #include <spng.h>
 
 #include "feedrace/core/text.h"
 #include "feedrace/error.h"
+#include "feedrace/formats/pending_file.h"
 
 namespace feedrace::tools {
 namespace {
@@ -23,20 +20,6 @@ namespace {
   throw Error(ErrorCode::kIo, fmt::format("{}: can't be written ({}); choose another place or free "
                                           "space",
                                           printable(path), reason));
-}
-
-bool write_all(int fd, std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = write(fd, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return false;
-    bytes = bytes.subspan(static_cast<std::size_t>(written));
-  }
-  return true;
-}
-
-bool is_special(const std::string& path) {
-  return path.starts_with("/dev/");  // A device can't be renamed over.
 }
 
 const char* numpy_name(DType dtype) {
@@ -57,29 +40,13 @@ const char* numpy_name(DType dtype) {
 
 void write_whole(const std::string& path, std::span<const std::byte> head,
                  std::span<const std::byte> body) {
-  std::string temporary = is_special(path) ? path : path + ".tmp-XXXXXX";
-  const int fd = is_special(path) ? open(path.c_str(), O_WRONLY | O_CLOEXEC)
-                                  : mkostemp(temporary.data(), O_CLOEXEC);
-  if (fd < 0) refuse(path, errno_text("open", errno));
-  bool good = write_all(fd, head) && write_all(fd, body);
-  int reason = errno;
-  if (good && !is_special(path)) {
-    const mode_t mask = umask(0);
-    umask(mask);
-    good = fchmod(fd, 0666 & ~mask) == 0;  // mkostemp makes it private.
-    reason = errno;
+  Result<formats::PendingFile> file = formats::PendingFile::create(path);
+  if (!file) raise(file.error());
+  for (const std::span<const std::byte> part : {head, body}) {
+    const std::string_view bytes(reinterpret_cast<const char*>(part.data()), part.size());
+    if (const Result<void> put = file->append(bytes); !put) raise(put.error());
   }
-  if (close(fd) != 0 && good) {
-    good = false;
-    reason = errno;
-  }
-  if (good && !is_special(path) && rename(temporary.c_str(), path.c_str()) != 0) {
-    good = false;
-    reason = errno;
-  }
-  if (good) return;
-  if (!is_special(path)) unlink(temporary.c_str());
-  refuse(path, errno_text("write", reason));
+  if (const Result<void> put = file->publish(); !put) raise(put.error());
 }
 
 void write_npy(const std::string& path, const Tensor& tensor) {
@@ -99,11 +66,13 @@ void write_npy(const std::string& path, const Tensor& tensor) {
               {static_cast<const std::byte*>(tensor.data), tensor.size_bytes()});
 }
 
-void write_png(const std::string& path, const std::uint8_t* rgb, std::uint32_t width_px,
-               std::uint32_t height_px) {
+std::string png_of(const std::uint8_t* rgb, std::uint32_t width_px, std::uint32_t height_px) {
+  const auto refuse_picture = [&](const char* why) {
+    refuse(fmt::format("a PNG of {} x {} pixels", width_px, height_px), why);
+  };
   const std::unique_ptr<spng_ctx, void (*)(spng_ctx*)> encoder(spng_ctx_new(SPNG_CTX_ENCODER),
                                                                &spng_ctx_free);
-  if (!encoder) refuse(path, "out of memory");
+  if (!encoder) refuse_picture("out of memory");
   spng_ihdr header{};
   header.width = width_px;
   header.height = height_px;
@@ -116,8 +85,14 @@ void write_png(const std::string& path, const std::uint8_t* rgb, std::uint32_t w
   std::size_t size = 0;
   const std::unique_ptr<void, void (*)(void*)> png(
       spng_get_png_buffer(encoder.get(), &size, &status), &free);
-  if (!png) refuse(path, spng_strerror(status));
-  write_whole(path, {}, {static_cast<const std::byte*>(png.get()), size});
+  if (!png) refuse_picture(spng_strerror(status));
+  return {static_cast<const char*>(png.get()), size};
+}
+
+void write_png(const std::string& path, const std::uint8_t* rgb, std::uint32_t width_px,
+               std::uint32_t height_px) {
+  const std::string png = png_of(rgb, width_px, height_px);
+  write_whole(path, {}, std::as_bytes(std::span(png)));
 }
 
 }  // namespace feedrace::tools

@@ -210,8 +210,20 @@ nlohmann::ordered_json device_json(const Loader& loader, const Measured& measure
           {"hardware_decoded", device.hardware_decoded},
           {"software_decoded", device.software_decoded},
           {"host_decoded", device.host_decoded},
+          {"already_decoded", device.already_decoded},
           {"wait_seconds", measured.device_wait_seconds},
           {"wait_share", measured.device_wait_share()}};
+}
+
+/// Who decoded the JPEG pictures; null: why any was left to libjpeg-turbo, where none was.
+nlohmann::ordered_json jpeg_json(const Loader& loader, const JpegStats& jpeg) {
+  nlohmann::ordered_json json = {{"engine", loader.plan().jpeg_engine},
+                                 {"feedrace", jpeg.feedrace},
+                                 {"libjpeg_turbo", jpeg.libjpeg_turbo},
+                                 {"damaged", jpeg.damaged},
+                                 {"kind", nullptr}};
+  if (jpeg.kind != nullptr) json["kind"] = jpeg.kind;
+  return json;
 }
 
 nlohmann::ordered_json report(const Loader& loader, const Measured& measured,
@@ -251,8 +263,11 @@ nlohmann::ordered_json report(const Loader& loader, const Measured& measured,
       {"reads", stats.reads},
       {"shared_cache", cache_json(stats)},
       {"device", device_json(loader, measured)},
+      {"jpeg", jpeg_json(loader, stats.jpeg)},
       {"fallbacks", fallbacks_json(stats)},
       {"flagged_samples", stats.flagged_samples},
+      {"crop_indexed", stats.crop_indexed},
+      {"crop_index_refused", stats.crop_index_refused},
       {"complaints", stats.complaints},
       {"warnings", loader.plan().warnings},
       {"settings",
@@ -279,9 +294,20 @@ void print_device(const Loader& loader, const Measured& measured) {
       "batches to be there\n",
       printable(loader.plan().device), human_bytes(device.copied_bytes), device.slots,
       measured.device_wait_seconds, 100 * measured.device_wait_share());
-  fmt::print("decoded   {} pictures by the GPU's JPEG engine, {} on its cores, {} on the CPU\n",
-             with_commas(device.hardware_decoded), with_commas(device.software_decoded),
-             with_commas(device.host_decoded));
+  fmt::print(
+      "decoded   {} pictures by the GPU's JPEG engine, {} on its cores, {} on the CPU; {} were "
+      "decoded already and copied there\n",
+      with_commas(device.hardware_decoded), with_commas(device.software_decoded),
+      with_commas(device.host_decoded), with_commas(device.already_decoded));
+}
+
+/// Not where our own decoder did all.
+void print_jpeg(const JpegStats& jpeg) {
+  if (jpeg.libjpeg_turbo + jpeg.damaged == 0) return;
+  fmt::print("jpeg      {} pictures by Feedrace's decoder, {} by libjpeg-turbo{}, {} damaged\n",
+             with_commas(jpeg.feedrace), with_commas(jpeg.libjpeg_turbo),
+             jpeg.kind != nullptr ? fmt::format(" (the last one: {})", jpeg.kind) : "",
+             with_commas(jpeg.damaged));
 }
 
 void print_text(const Loader& loader, const Measured& measured) {
@@ -316,7 +342,13 @@ void print_text(const Loader& loader, const Measured& measured) {
         human_bytes(stats.shared_cache->filled_bytes),
         human_bytes(stats.shared_cache->limit_bytes));
   }
+  if (stats.crop_indexed + stats.crop_index_refused > 0) {
+    fmt::print(
+        "crops     {} pictures decoded from their crop index, {} had one that does not fit\n",
+        with_commas(stats.crop_indexed), with_commas(stats.crop_index_refused));
+  }
   print_device(loader, measured);
+  print_jpeg(stats.jpeg);
   fmt::print("memory    {} anonymous, {} planned; peak resident {}\n",
              human_bytes(measured.anonymous_bytes), human_bytes(loader.plan().memory_bytes),
              human_bytes(peak_resident_bytes()));
@@ -334,11 +366,16 @@ int run(const Options& options) {
   InterruptGuard interrupt;
   Loader loader(options.load.make());
   const InterruptGuard::Watch watch(interrupt, loader);
+  options.load.begin_trace(loader);
+  if (const std::string at = loader.metrics_address(); !at.empty()) {
+    note("metrics are served on http://" + at + "/metrics");
+  }
   const bool shows_plan = !options.as_json && !options.quiet;
   if (shows_plan) fmt::print("{}", loader.plan().to_text());
   if (!shows_plan) warn(loader.plan().warnings);
   std::fflush(stdout);
   const Measured measured = measure(loader, options);
+  loader.stop_trace();
   if (options.as_json) {
     print_json(report(loader, measured, options));
   } else {
@@ -357,11 +394,14 @@ void add_bench(CLI::App& app) {
   bench->require_subcommand(1);
   add_bench_io(*bench);
   add_bench_files(*bench);
+  add_bench_decode(*bench);
+  add_bench_ceilings(*bench);
   const auto options = std::make_shared<Options>();
   CLI::App* command =
       bench->add_subcommand("loader", "Load batches as fast as they come and throw them away");
   options->load.add_to(*command);
   options->load.add_device_to(*command);
+  options->load.add_watch_to(*command);
   command->add_option("--seconds", options->seconds, "How long, from the first batch on")
       ->check(finite_number(0.001, 1e9))
       ->capture_default_str();

@@ -42,8 +42,17 @@ void add_bench(CLI::App& app);
 // Of `bench`.
 void add_bench_io(CLI::App& bench);
 void add_bench_files(CLI::App& bench);
+void add_bench_decode(CLI::App& bench);
+void add_bench_ceilings(CLI::App& bench);
+void add_pack(CLI::App& app);
 void add_warm(CLI::App& app);
+void add_verify(CLI::App& app);
 void add_gpu_info(CLI::App& app);
+void add_doctor(CLI::App& app);
+void add_estimate(CLI::App& app);
+void add_top(CLI::App& app);
+void add_report(CLI::App& app);
+void add_explain(CLI::App& app);
 
 /// Notes for a person, one line each, on standard error: output stays what scripts read. A standard
 /// error that can't be written is no reason to stop.

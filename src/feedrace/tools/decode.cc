@@ -14,8 +14,10 @@
 
 #include "feedrace/core/text.h"
 #include "feedrace/decode/image_decoder.h"
+#include "feedrace/pipeline/option_names.h"
 #include "feedrace/tools/array_file.h"
 #include "feedrace/tools/command.h"
+#include "feedrace/tools/load_options.h"
 #include "feedrace/tools/whole_file.h"
 
 namespace feedrace::tools {
@@ -26,6 +28,7 @@ struct Options {
   std::string out;
   std::string region;
   std::string orientation = "keep";
+  std::string jpeg_engine = "feedrace";
   std::uint64_t max_pixels = decode::DecodeLimits::kDefaultMaxPixels;
 };
 
@@ -62,7 +65,8 @@ int run(const Options& options) {
   const std::vector<std::byte> encoded = read_whole_file(options.file);
   decode::DecodeLimits limits;
   limits.max_pixels = options.max_pixels;
-  decode::ImageDecoder decoder(limits, options.orientation == "upright");
+  decode::ImageDecoder decoder(limits, options.orientation == "upright",
+                               pipeline::kJpegEngineNames.at(options.jpeg_engine));
   const auto info = decoder.open(encoded);
   if (!info) raise_for(options.file, info.error());
   const decode::Region region =
@@ -73,14 +77,16 @@ int run(const Options& options) {
       bottom > info->height_px) {
     throw Error(
         ErrorCode::kInvalidArgument,
-        fmt::format("{}: the region {} does not lie in the picture of {} x {} pixels",
+        fmt::format("{}: the region {} does not lie in the picture of {} x {} pixels; give x,y,w,h "
+                    "that is not empty and ends inside",
                     printable(options.file), options.region, info->width_px, info->height_px));
   }
   std::vector<std::uint8_t> pixels(std::size_t{3} * region.width_px * region.height_px);
   const auto read = decoder.read_region(region, pixels.data(), std::size_t{3} * region.width_px);
   if (!read) raise_for(options.file, read.error());
   if (!decoder.complaint().empty()) {
-    note(printable(options.file) + ": " + decoder.complaint());
+    note(fmt::format("{}: {}; restore the file from its source", printable(options.file),
+                     decoder.complaint()));
   }
   if (as_png) {
     write_png(options.out, pixels.data(), region.width_px, region.height_px);
@@ -98,10 +104,12 @@ void add_decode(CLI::App& app) {
   command->add_option("file", options->file, "The picture")->required();
   command->add_option("--out", options->out, "X.npy (uint8, height x width x 3) or X.png")
       ->required();
-  command->add_option("--region", options->region, "x,y,w,h: only this rectangle, in pixels");
+  command->add_option("--region", options->region, "x,y,w,h: only this rectangle, in pixels")
+      ->check(not_empty());
   command->add_option("--orientation", options->orientation, "As stored, or turned by EXIF")
       ->check(CLI::IsMember({"keep", "upright"}))
       ->capture_default_str();
+  add_jpeg_engine(*command, options->jpeg_engine);
   command->add_option("--max-pixels", options->max_pixels, "Refuse larger pictures")
       ->check(whole_number(1, std::uint64_t{1} << 40))
       ->capture_default_str();

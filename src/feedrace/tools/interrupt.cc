@@ -51,6 +51,11 @@ void InterruptGuard::set(Loader* loader) noexcept {
   loader_ = loader;
 }
 
+void InterruptGuard::set_asked(bool is_asked) noexcept {
+  std::lock_guard lock(mutex_);
+  is_asked_ = is_asked;
+}
+
 bool InterruptGuard::is_interrupted() const {
   std::lock_guard lock(mutex_);
   return interrupted_;
@@ -66,9 +71,9 @@ void InterruptGuard::serve() noexcept {
     if (read(signal_fd_, &info, sizeof info) != sizeof info) continue;
     std::lock_guard lock(mutex_);
     // Nothing to end in order, or the user has waited long enough.
-    if (interrupted_ || loader_ == nullptr) _exit(kInterrupted);
+    if (interrupted_ || (loader_ == nullptr && !is_asked_)) _exit(kInterrupted);
     interrupted_ = true;
-    loader_->cancel();
+    if (loader_ != nullptr) loader_->cancel();
   }
 }
 

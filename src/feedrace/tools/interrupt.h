@@ -9,8 +9,9 @@
 namespace feedrace::tools {
 
 /// While it lives, SIGINT and SIGTERM cancel the loader, whose `next()` then throws kCancelled and
-/// whose threads end in order; a second one, or one while there is no loader, ends the process at
-/// once. Make it before the loader's threads start: they inherit the blocked signals.
+/// whose threads end in order; a second one, or one while there is no loader and nobody asks, ends
+/// the process at once. Make it before the loader's threads start: they inherit the blocked
+/// signals.
 class InterruptGuard {
  public:
   /// Throws Error kIo when the signals can't be taken over.
@@ -33,14 +34,29 @@ class InterruptGuard {
     InterruptGuard& guard_;
   };
 
+  /// While it lives, the first signal is only noted, for work that asks `is_interrupted()` now and
+  /// then and has something to clean up.
+  class Asking {
+   public:
+    explicit Asking(InterruptGuard& guard) : guard_(guard) { guard_.set_asked(true); }
+    ~Asking() { guard_.set_asked(false); }
+    Asking(const Asking&) = delete;
+    Asking& operator=(const Asking&) = delete;
+
+   private:
+    InterruptGuard& guard_;
+  };
+
  private:
   void set(Loader* loader) noexcept;
+  void set_asked(bool is_asked) noexcept;
   void serve() noexcept;
 
   int signal_fd_ = -1;
   int end_fd_ = -1;
   mutable std::mutex mutex_;
   Loader* loader_ = nullptr;  // Guarded by mutex_.
+  bool is_asked_ = false;     // Guarded by mutex_.
   bool interrupted_ = false;  // Guarded by mutex_.
   std::thread thread_;
 };

@@ -79,6 +79,15 @@ DataSource parse_set(const std::string& text) {
 
 }  // namespace
 
+void add_jpeg_engine(CLI::App& command, std::string& name) {
+  command
+      .add_option("--jpeg-engine", name,
+                  "Who decodes JPEG on the CPU: feedrace: our own decoder, what is unusual or "
+                  "damaged by libjpeg-turbo; libjpeg-turbo: all of it; pixels are the same")
+      ->check(CLI::IsMember(names_of(pipeline::kJpegEngineNames)))
+      ->capture_default_str();
+}
+
 void LoadOptions::add_device_to(CLI::App& command) {
   command
       .add_option("--device", loader.device,
@@ -98,6 +107,22 @@ void LoadOptions::add_device_to(CLI::App& command) {
       ->check(finite_number(0, 1))
       ->capture_default_str();
   add_plugin_places(command, loader.cuda_plugin, loader.cuda_libraries);
+}
+
+void LoadOptions::add_watch_to(CLI::App& command) {
+  command
+      .add_option("--trace", trace_file,
+                  "Write what every thread does to this file, for ui.perfetto.dev or "
+                  "chrome://tracing")
+      ->check(not_empty());
+  command
+      .add_option("--metrics", loader.metrics,
+                  "Serve metrics for Prometheus on [ADDRESS:]PORT; a port alone is the loopback's")
+      ->check(not_empty());
+}
+
+void LoadOptions::begin_trace(Loader& running) const {
+  if (!trace_file.empty()) running.start_trace(trace_file);
 }
 
 void LoadOptions::add_to(CLI::App& command) {
@@ -138,6 +163,7 @@ void LoadOptions::add_pixel_options(CLI::App& command) {
   command.add_option("--max-pixels", loader.max_pixels, "A larger picture is a bad sample")
       ->check(whole_number(1, std::uint64_t{1} << 40))
       ->capture_default_str();
+  add_jpeg_engine(command, jpeg_engine);
 }
 
 void LoadOptions::add_subset_options(CLI::App& command) {
@@ -236,7 +262,7 @@ void LoadOptions::add_machine_options(CLI::App& command) {
       .add_option("--backend", loader.backend,
                   "auto: the best that there is, and the plan says why; uring: io_uring; direct: "
                   "O_DIRECT on threads; buffered: the page cache on threads; cufile: raw samples "
-                  "from the drive into the GPU")
+                  "and decoded pictures from the drive into the GPU")
       ->capture_default_str();
   command
       .add_option("--page-cache", page_cache,
@@ -244,6 +270,11 @@ void LoadOptions::add_machine_options(CLI::App& command) {
                   "auto: keep where all of the data fit into half of the free memory, or 90 % are "
                   "cached already")
       ->check(CLI::IsMember({"auto", "keep", "drop"}))
+      ->capture_default_str();
+  command
+      .add_option("--crop-index", crop_index,
+                  "auto: decode crops from what index --crop-index made, where there is one; off")
+      ->check(CLI::IsMember(names_of(pipeline::kCropIndexNames)))
       ->capture_default_str();
   command
       .add_option("--shared-cache", shared_cache.limit_bytes,
@@ -361,6 +392,7 @@ LoaderOptions LoadOptions::make() const {
   if (last_batch != "auto") options.last_batch = pipeline::kLastBatchNames.at(last_batch);
   if (!rank_check.empty()) options.rank_check = RankCheck{rank_check, {}};
   options.on_error = pipeline::kOnErrorNames.at(on_error);
+  options.crop_index = pipeline::kCropIndexNames.at(crop_index);
   if (page_cache != "auto") {
     options.page_cache = page_cache == "keep" ? PageCache::kKeep : PageCache::kDrop;
   }
@@ -370,6 +402,7 @@ LoaderOptions LoadOptions::make() const {
         "--shared-cache-name names a cache without a size; add --shared-cache, such as 20GB");
   }
   if (shared_cache.limit_bytes > 0) options.shared_cache = shared_cache;
+  options.jpeg_engine = pipeline::kJpegEngineNames.at(jpeg_engine);
   if (sqpoll != "auto") options.sqpoll = sqpoll == "on";
   options.fallback = fallback == "error" ? Fallback::kError : Fallback::kWarn;
   return options;

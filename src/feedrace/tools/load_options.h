@@ -10,6 +10,9 @@
 
 namespace feedrace::tools {
 
+/// --jpeg-engine; `name` is one of `pipeline::kJpegEngineNames`.
+void add_jpeg_engine(CLI::App& command, std::string& name);
+
 /// The options with which every command that loads batches says how.
 struct LoadOptions {
   DataOptions data;
@@ -30,16 +33,23 @@ struct LoadOptions {
   std::string on_error = "raise";
   std::string fallback = "warn";
   std::string page_cache = "auto";
+  std::string crop_index = "auto";
   std::string sqpoll = "auto";
+  std::string jpeg_engine = "feedrace";
   SharedCache shared_cache;
   bool no_shuffle = false;
   bool upright = false;
+  std::string trace_file;  ///< Empty: none.
 
   void add_to(CLI::App& command);
   /// Where batches go, for commands that do not themselves look at all of them.
   void add_device_to(CLI::App& command);
+  /// How the loader shows what it does, for commands that run one.
+  void add_watch_to(CLI::App& command);
   /// The loader's options as given. Throws Error: kInvalidArgument; what reading a list throws.
   LoaderOptions make() const;
+  /// Begins what `add_watch_to` asks for. Throws Error.
+  void begin_trace(Loader& running) const;
 
  private:
   void add_pixel_options(CLI::App& command);

@@ -9,11 +9,12 @@
 
 #include <cstdint>
 #include <fstream>
-#include <iterator>
 #include <map>
 #include <sstream>
 
 #include <fmt/format.h>
+
+#include "feedrace/core/kernel_file.h"
 
 namespace feedrace::tools {
 namespace {
@@ -71,8 +72,7 @@ std::size_t peak_resident_bytes() {
 double seconds_since_process_start() {
   constexpr int kStartTimeField = 22;  // proc(5), /proc/pid/stat: clock ticks since boot.
   constexpr int kFirstFieldBehindName = 3;
-  std::ifstream file("/proc/self/stat");
-  std::string line((std::istreambuf_iterator<char>(file)), {});
+  const std::string line = kernel_file("/proc/self/stat");
   std::istringstream fields(line.substr(line.rfind(')') + 1));
   std::string field;
   for (int i = kFirstFieldBehindName; i <= kStartTimeField && fields >> field; ++i) {

@@ -40,8 +40,15 @@ int run(int argc, char** argv) {
   add_digest(app);
   add_rehearse(app);
   add_bench(app);
+  add_pack(app);
   add_warm(app);
+  add_verify(app);
   add_gpu_info(app);
+  add_doctor(app);
+  add_estimate(app);
+  add_top(app);
+  add_report(app);
+  add_explain(app);
   try {
     app.parse(argc, argv);
     return kGood;

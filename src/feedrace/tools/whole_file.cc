@@ -53,4 +53,9 @@ std::vector<std::byte> read_whole_file(const std::string& path) {
   return read_range(*backend, **file, 0, (*file)->size_bytes());
 }
 
+std::string read_whole_text(const std::string& path) {
+  const auto bytes = read_whole_file(path);
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
 }  // namespace feedrace::tools

@@ -15,5 +15,6 @@ std::vector<std::byte> read_range(storage::Backend& backend, const storage::File
 
 /// Reads a file. Throws Error: kNotFound, kIo.
 std::vector<std::byte> read_whole_file(const std::string& path);
+std::string read_whole_text(const std::string& path);
 
 }  // namespace feedrace::tools

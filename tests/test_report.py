@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`feedrace report`: one page that needs nothing beside itself."""
+
+import html.parser
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+
+from conftest import run
+from pictures import make_folder
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return make_folder(tmp_path / "data")
+
+
+class Page(html.parser.HTMLParser):
+    """What a page asks others for, and what it says."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.asked, self.tags, self.headings, self._in = [], set(), [], ""
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.add(tag)
+        self._in = tag
+        for name, value in attrs:
+            if name in ("src", "href", "srcset", "data", "action", "poster"):
+                self.asked.append(value)
+
+    def handle_data(self, data):
+        if self._in == "h2" and data.strip():
+            self.headings.append(data)
+
+
+@pytest.fixture
+def report(folder, tmp_path):
+    (folder / "cat" / "bad.jpg").write_bytes(b"no picture")
+    file = tmp_path / "report.html"
+    args = (
+        "report",
+        folder,
+        "--batch",
+        4,
+        "--seconds",
+        0.5,
+        "--out",
+        file,
+        "--on-error",
+        "replace",
+    )
+    done = run(*args, "--quarantine", tmp_path / "bad.jsonl")
+    assert done.code == 0, done.err
+    return file.read_text()
+
+
+def test_a_report_needs_nothing_beside_itself(report):
+    page = Page(report)
+    assert page.asked, "it has pictures"
+    assert all(one.startswith("data:image/png;base64,") for one in page.asked)
+    assert "url(" not in report
+    assert "@import" not in report
+    assert not page.tags & {"script", "link", "iframe", "object", "embed", "base"}
+
+
+def test_a_report_is_well_formed_and_whole(report):
+    ElementTree.fromstring(report.removeprefix("<!DOCTYPE html>"))
+    headings = " ".join(Page(report).headings)
+    for part in ("Throughput", "Stages", "Latency", "Contact sheet", "Bytes by the path", "Errors"):
+        assert part in headings
+    for part in ("Plan", "doctor", "Machine"):
+        assert part in headings
+    assert "bad.jpg" in report, "what is bad stands there"
+    assert "prefers-color-scheme:dark" in report
+    assert "width=device-width" in report
+
+
+def test_names_can_not_break_out_of_a_report(tmp_path):
+    folder = make_folder(tmp_path / '<script>alert("x")&')
+    file = tmp_path / "report.html"
+    assert run("report", folder, "--batch", 4, "--seconds", 0.2, "--out", file).code == 0
+    ElementTree.fromstring(file.read_text().removeprefix("<!DOCTYPE html>"))
+    assert "<script" not in file.read_text()
