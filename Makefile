@@ -9,6 +9,7 @@ JOBS ?= $(shell nproc)
 DATA ?=
 FUZZ_SECONDS ?= 600
 SOAK_RUNS ?= 20
+PICTURES ?= 100000
 FILTER ?= .
 PRESETS := dev release asan tsan coverage fuzz
 # Whether the CUDA plug-in is built: ON, OFF, or AUTO, which takes a compiler that is there already. Who
@@ -27,7 +28,7 @@ PYTEST = .venv/bin/python -m pytest -c dev/pytest.toml --rootdir .
 # Each target is parallel inside; two at a time would only mix their output.
 .NOTPARALLEL:
 .PHONY: help setup setup-lint setup-frameworks setup-docs setup-cuda build test demo bench fuzz soak format lint tidy analyze layers clean
-.PHONY: test-unit test-cli test-python test-wheel test-asan test-tsan consumer
+.PHONY: test-unit test-cli test-report test-python test-wheel test-asan test-tsan test-neon consumer
 .PHONY: link-python stubs wheel wheel-cuda cuda coverage-cuda docs
 .PHONY: $(PRESETS:%=configure-%) $(PRESETS:%=build-%)
 
@@ -96,7 +97,17 @@ test-unit: build-release  ## Unit tests and corpus replay
 	@$(CTEST) --test-dir build/release
 
 test-cli: build-release  ## Tests of the command line and of the tools in dev/
-	@$(PYTEST) tests --ignore tests/python
+	@$(PYTEST) tests --ignore tests/python --ignore tests/browser
+
+.PHONY: pack-crashes
+pack-crashes: export FEEDRACE_PACK_KILLS := 50
+pack-crashes: export FEEDRACE_PACK_FILLS := 20
+pack-crashes: build-release  ## Kill `feedrace pack` at 50 moments and fill its disk at 20
+	@$(PYTEST) tests/test_pack.py tests/test_pack_disk_full.py -k 'killed or fills_up'
+
+test-report: build-release  ## The page of feedrace report in headless Chromium, which it installs
+	@dev/setup report
+	@$(PYTEST) tests/browser
 
 test-python: setup-frameworks setup-docs build-release link-python  ## Tests of the Python package
 	@$(PYTEST) tests/python --ignore-glob 'tests/python/test_wheel*.py'
@@ -130,19 +141,37 @@ PEERS_DIR ?= build/peers
 ROUNDS ?= 3
 SECONDS ?= 5
 QUIET_CORES ?= 0.15
+SECONDS_A_SET ?= 20
 ONLY ?= .
 NEED_DATA = $(or $(DATA),$(error DATA is empty; give a folder of class folders of JPEGs))
 
 NEED_FILE = $(or $(FILE),$(error FILE is empty; give a file of several GB, such as a shard))
 
-.PHONY: bench-python bench-peers bench-memory bench-startup bench-io bench-storage
+.PHONY: bench-python bench-peers bench-recipe bench-pack bench-decoded bench-jpeg bench-memory bench-startup bench-io bench-storage bench-verdict
 bench-peers: build  ## Compare with other loaders on DATA=folder, see bench/peers/README.md
 	@bench/peers/setup '$(PEERS_DIR)' $(PEERS)
 	@.venv/bin/python -m bench.peers.run '$(NEED_DATA)' --peers $(PEERS) --peers-dir '$(PEERS_DIR)' \
 	  --rounds $(ROUNDS) --seconds $(SECONDS) --quiet-cores $(QUIET_CORES) --only '$(ONLY)'
 
+bench-recipe: build  ## The training recipe beside the fastest peers, in ratios, on DATA=folder; installs 8 GB
+	@bench/peers/setup '$(PEERS_DIR)' torch dali tf turboloader ffcv
+	@.venv/bin/python -m bench.peers.recipe '$(NEED_DATA)' --peers-dir '$(PEERS_DIR)' \
+	  --rounds $(ROUNDS) --seconds $(SECONDS) --quiet-cores $(QUIET_CORES)
+
+bench-pack: build  ## Packing beside copying, and what its options cost, on DATA=folder
+	@.venv/bin/python -m bench.pack '$(NEED_DATA)'
+
+bench-decoded: build  ## Decoded shards beside turboloader and FFCV, on DATA=folder; installs 2 GB
+	@bench/peers/setup '$(PEERS_DIR)' turboloader ffcv
+	@.venv/bin/python -m bench.peers.decoded '$(NEED_DATA)' --peers-dir '$(PEERS_DIR)' \
+	  --rounds $(ROUNDS) --seconds $(SECONDS)
+
 bench-python: build setup-frameworks  ## What the Python loop costs over the program, on DATA=folder
 	@.venv/bin/python -m bench.python_loop '$(NEED_DATA)'
+
+bench-jpeg: build  ## Compare JPEG decoding with libjpeg-turbo on DATA=folder, as several encoders write it
+	@dev/setup bench
+	@.venv/bin/python -m bench.jpeg '$(NEED_DATA)' --seconds $(SECONDS_A_SET)
 
 bench-memory: build  ## Compare the memory taken with the memory planned, on DATA=folder
 	@.venv/bin/python -m bench.memory '$(NEED_DATA)'
@@ -156,6 +185,11 @@ bench-io: build  ## Compare reads with fio on FILE=large file, 30 pairs each way
 bench-storage: build  ## Reading alone, against fio and threads; makes 24 GB in DATA=folder, needs root
 	@.venv/bin/python -m bench.storage '$(NEED_DATA)'
 
+bench-verdict: build  ## Does the verdict name what limits, and do its gains come true? On DATA=folder; root for most
+	@cmake --build --preset release -j $(JOBS) --target faulty_fs
+	@.venv/bin/python -m bench.situations '$(NEED_DATA)'
+	@.venv/bin/python -m bench.gains '$(NEED_DATA)'
+
 .PHONY: gpu-check
 # By the environment, as for demo. What it lacks to run at all it builds or names.
 gpu-check: export DATA := $(DATA)
@@ -166,6 +200,22 @@ fuzz:  ## Fuzz every target for FUZZ_SECONDS=600 each
 	@dev/setup fuzz
 	@$(MAKE) build-fuzz
 	@dev/run_fuzzers build/fuzz $(FUZZ_SECONDS)
+
+.PHONY: jpeg-check
+# By the environment, as for demo.
+test-neon: setup  ## The JPEG decoder's tests on 64-bit Arm, under emulation (adds Debian's arm64 packages)
+	@dev/setup neon
+	@cmake -S . -B build/neon -G Ninja -DCMAKE_TOOLCHAIN_FILE=$(CURDIR)/cmake/aarch64.cmake \
+	  -DCMAKE_BUILD_TYPE=Release -DFEEDRACE_TESTS=ON >build/configure-neon.log 2>&1 || { cat build/configure-neon.log; exit 1; }
+	@cmake --build build/neon -j $(JOBS) --target feedrace_jpeg_test
+	@LD_LIBRARY_PATH=/usr/lib/aarch64-linux-gnu qemu-aarch64 -L /usr/aarch64-linux-gnu \
+	  build/neon/bin/feedrace_jpeg_test --gtest_brief=1
+
+jpeg-check: export FEEDRACE_JPEG_CHECK_FOLDER := $(DATA)
+jpeg-check: export FEEDRACE_JPEG_CHECK_COUNT := $(PICTURES)
+jpeg-check: configure-release  ## Compare our JPEG decoder with libjpeg-turbo on 100,000 pictures, and on DATA=folder
+	@cmake --build --preset release -j $(JOBS) --target feedrace_decode_test
+	@build/release/bin/feedrace_decode_test --gtest_brief=1 --gtest_filter='JpegSynthetic.*'
 
 soak: build-tsan  ## Repeat the threaded tests SOAK_RUNS=20 times under the thread sanitizer
 	@$(NO_ASLR) $(CTEST) --test-dir build/tsan -L '^(core|storage|cuda|pipeline)$$' --repeat until-fail:$(SOAK_RUNS)

@@ -8,6 +8,7 @@ From a folder of class folders, or a flat folder of JPEGs, it makes in the bench
     list.txt           "images/CLASS/FILE NUMBER" a line, PASSES times all of them
     shards/*.tar       the same samples mixed: KEY.jpg and KEY.cls
     pictures.tar       on request: entry k is the picture of line k, without labels
+    square/CLASS/FILE  on request: PASSES times a PNG of SQUARE_PX x SQUARE_PX pixels
 
 An epoch is PASSES passes over the files, so that its end does not dominate the rate.
 """
@@ -24,9 +25,11 @@ from pathlib import Path
 PASSES = 10
 SAMPLES_PER_SHARD = 100
 SUFFIXES = {".jpg", ".jpeg"}
+SQUARE_PX = 256  # turboloader squeezes pictures so when it stores them decoded.
 BENCH_DATA = Path(os.environ.get("BENCH_DATA", "build/bench-data"))
 
 IMAGES, LIST, SHARDS = BENCH_DATA / "images", BENCH_DATA / "list.txt", BENCH_DATA / "shards"
+SQUARE = BENCH_DATA / "square"
 FLAT_TAR, STAMP = BENCH_DATA / "pictures.tar", BENCH_DATA / "layout.json"
 
 
@@ -55,7 +58,7 @@ def lay_out(source, with_flat_tar=False):
     stamp = describe(source, pictures)
     if not STAMP.exists() or json.loads(STAMP.read_text()) != stamp:
         check_room(stamp["bytes"])
-        for old in (IMAGES, SHARDS):
+        for old in (IMAGES, SHARDS, SQUARE, BENCH_DATA / "decoded"):
             shutil.rmtree(old, ignore_errors=True)
         for old in (LIST, FLAT_TAR, STAMP):
             old.unlink(missing_ok=True)
@@ -146,6 +149,33 @@ def write_flat_tar():
         for key, (path, _) in enumerate(epoch()):
             add(tar, f"{key:08}.jpg", Path(path).read_bytes())
     partial.rename(FLAT_TAR)
+
+
+def square_samples():
+    """(path, label) of all passes."""
+    classes = sorted(folder for folder in SQUARE.iterdir() if folder.is_dir())
+    return [
+        (str(path), label)
+        for label, folder in enumerate(classes)
+        for path in sorted(folder.iterdir())
+    ]
+
+
+def write_squares():
+    """What loaders of decoded pictures store, all from the same pixels."""
+    from PIL import Image
+
+    partial = SQUARE.with_suffix(".partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    for path, _ in samples():
+        picture = Image.open(path).convert("RGB").resize((SQUARE_PX, SQUARE_PX))
+        folder = partial / Path(path).parent.name
+        folder.mkdir(parents=True, exist_ok=True)
+        first = folder / f"{Path(path).stem}-0.png"
+        picture.save(first, compress_level=1)
+        for i in range(1, PASSES):
+            os.link(first, folder / f"{Path(path).stem}-{i}.png")
+    partial.rename(SQUARE)
 
 
 def add(tar, name, content):

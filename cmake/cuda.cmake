@@ -17,7 +17,14 @@ endif()
 file(GLOB wheel_roots ${PROJECT_SOURCE_DIR}/.venv/lib/python3.*/site-packages/nvidia/cu13)
 set(roots ${FEEDRACE_CUDA_ROOT} ${wheel_roots} /usr/local/cuda)
 find_program(FEEDRACE_NVCC nvcc HINTS ${roots} PATH_SUFFIXES bin NO_DEFAULT_PATH)
-foreach(header cuda.h nvjpeg.h cufile.h nvml.h)
+foreach(
+  header
+  cuda.h
+  nvjpeg.h
+  cufile.h
+  nvml.h
+  nvtx3/nvToolsExt.h
+)
   string(MAKE_C_IDENTIFIER ${header} name)
   find_path(FEEDRACE_INCLUDE_${name} ${header} HINTS ${roots} PATH_SUFFIXES include)
   if(NOT FEEDRACE_INCLUDE_${name})
@@ -158,6 +165,7 @@ feedrace_cuda_stub(cuda libcuda.so.1 SOURCES ${cuda_folder}/stubs/fused_pass_hos
 feedrace_cuda_stub(nvml libnvidia-ml.so.1 LINKS feedrace_cuda_stub)
 feedrace_cuda_stub(nvjpeg libnvjpeg.so.13 LINKS feedrace_cuda_stub JPEG::JPEG)
 feedrace_cuda_stub(cufile libcufile.so.0 LINKS feedrace_cuda_stub)
+feedrace_cuda_stub(nvtx libnvtx_tool.so)
 feedrace_cuda_stub(table libtable.so)
 # With the headers that kernels share with their host build.
 feedrace_coverage(feedrace_cuda_stub)

@@ -24,6 +24,9 @@ feedrace_need(pkg-config PkgConfig)
 feedrace_need(libjpeg62-turbo-dev JPEG)
 feedrace_need(libspng-dev spng SPNG)
 feedrace_need(libwebp-dev libwebp WEBP)
+# Decoded pictures, squeezed without loss: fast to unpack, or smaller.
+feedrace_need(liblz4-dev liblz4 LZ4)
+feedrace_need(libzstd-dev libzstd ZSTD)
 # SIMD with run-time dispatch.
 feedrace_need(libhwy-dev libhwy HWY)
 # The kernel's ring interface, without hand-written barriers.
@@ -32,6 +35,8 @@ feedrace_need(liburing-dev liburing URING)
 feedrace_need(libfmt-dev fmt)
 feedrace_need(nlohmann-json3-dev nlohmann_json)
 feedrace_need(libxxhash-dev libxxhash XXHASH)
+# Indexes of Megatron Energon, which feedrace index --import reads; the program alone links it.
+feedrace_need(libsqlite3-dev sqlite3 SQLITE)
 # The command line.
 feedrace_need(libcli11-dev CLI11)
 

@@ -1,9 +1,9 @@
-# What `cmake --install` leaves for other programs: one shared library made of all layers but tools
-# and testing, the public headers, and a package that find_package(feedrace) finds.
+# What `cmake --install` leaves for other programs: one shared library made of all layers but tools,
+# exchange and testing, the public headers, and a package that find_package(feedrace) finds.
 include(CMakePackageConfigHelpers)
 
 get_property(layers GLOBAL PROPERTY FEEDRACE_LAYERS)
-list(REMOVE_ITEM layers feedrace_tools feedrace_testing)
+list(REMOVE_ITEM layers feedrace_tools feedrace_exchange feedrace_testing)
 
 # All objects of the layers, since nothing in the library itself calls what it offers. The archives
 # follow for the libraries that they need; their own members are there already.

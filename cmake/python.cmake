@@ -31,7 +31,7 @@ find_package(nanobind CONFIG REQUIRED)
 
 # Without the C++ interface: a Python program has no use for what libfeedrace.so exports.
 get_property(layers GLOBAL PROPERTY FEEDRACE_LAYERS)
-list(REMOVE_ITEM layers feedrace_tools feedrace_diagnose feedrace_testing)
+list(REMOVE_ITEM layers feedrace_tools feedrace_exchange feedrace_diagnose feedrace_testing)
 
 # Optimised as the layers are, not for size: these functions run once a batch.
 file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/feedrace/python/*.cc)

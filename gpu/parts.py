@@ -183,12 +183,26 @@ def core_sets(session):
 
 
 def loader(session, seconds):
+    run_loader(session, seconds, session.pictures)
+
+
+def decoded(session, seconds):
+    """The loader on decoded shards, whose pixels come to the device by the host and by cuFile."""
+    shards, begin = session.data_parent / "decoded", time.monotonic()
+    count = "64" if session.quick else "2000"
+    made = bench(session, "shards", seconds, "--pictures", shards, "--count", count)
+    if made.code == 0 and not made.timed_out:
+        left = (seconds - (time.monotonic() - begin)) / 2
+        run_loader(session, left, shards, "decoded.")
+        run_loader(session, left, shards, "decoded.cufile.", "--backend", "cufile")
+    shutil.rmtree(shards, ignore_errors=True)
+
+
+def run_loader(session, seconds, pictures, prefix="", *options):
     sets = core_sets(session)
     for name, cores in sets:
-        more = ["--pictures", session.pictures, "--seconds", "5"]
-        if session.quick:
-            more = more[:2]
-        bench(session, "loader", seconds / len(sets), *more, cores=cores, prefix=f"{name}.")
+        more = ["--pictures", pictures, *options, *([] if session.quick else ["--seconds", "5"])]
+        bench(session, "loader", seconds / len(sets), *more, cores=cores, prefix=f"{name}.{prefix}")
 
 
 def peers(session, seconds):
@@ -248,6 +262,7 @@ PARTS = (
     ("decode", 30, 30, decode),
     ("table_of_copies", 30, 30, copies_table),
     ("loader", 40, 60, loader),
+    ("decoded", 40, 60, decoded),
     ("peers", 150, 90, peers),
     ("training", 100, 60, training),
     ("goals", 1, 1, goals),

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "feedrace/testing/images.h"
+#include "feedrace/testing/npy.h"
 
 #include "gpu/bench/report.h"
 
@@ -23,6 +24,7 @@ LoaderOptions loader_options(const BenchOptions& options) {
   made.pipeline = Pipeline::recipe("imagenet-train");
   made.batch_size = options.is_quick ? 8 : options.batch_size;
   made.device = "cuda";
+  made.backend = options.backend;
   made.cuda_plugin = places().plugin;
   made.cuda_libraries = places().libraries;
   return made;
@@ -36,6 +38,7 @@ void check_output(const BenchOptions& options) {
   wanted.pipeline.mean = wanted.pipeline.std = {};
   Loader on_gpu(wanted);
   wanted.device = "cpu";
+  wanted.backend = "auto";
   Loader on_host(wanted);
   bool is_same = true;
   double sum = 0;
@@ -117,6 +120,9 @@ void bench_loader(const BenchOptions& options) {
     print_figure("loader.decoded_by_hardware", "pictures", {double(on.hardware_decoded)});
     print_figure("loader.decoded_by_software", "pictures", {double(on.software_decoded)});
     print_figure("loader.decoded_on_host", "pictures", {double(on.host_decoded)});
+    print_figure("loader.already_decoded", "pictures", {double(on.already_decoded)});
+    const double batches = std::max(1.0, static_cast<double>(stats.batches));
+    print_figure("loader.copied", "MB a batch", {1e-6 * double(on.copied_bytes) / batches});
   }
   const Plan& plan = consumer.loader().plan();
   print_check(
@@ -127,6 +133,47 @@ void bench_loader(const BenchOptions& options) {
                   plan.decode_threads, plan.usable_cores));
   for (const FallbackCount& fallback : stats.fallbacks) {
     print_skip("loader.wanted", fmt::format("{} times: {}", fallback.count, fallback.sentence));
+  }
+}
+
+namespace {
+
+void write_file(const std::filesystem::path& path, const std::string& content) {
+  std::FILE* file = std::fopen(path.c_str(), "wb");
+  if (file == nullptr || std::fwrite(content.data(), 1, content.size(), file) != content.size() ||
+      std::fclose(file) != 0) {
+    throw Error(ErrorCode::kIo, path.string() + ": it could not be written; check the space there");
+  }
+}
+
+/// Pixels of a picture, as `feedrace pack --raw` stores them.
+std::string decoded_picture(std::uint32_t width_px, std::uint32_t height_px, std::uint32_t seed) {
+  std::string values(std::size_t{3} * width_px * height_px, '\0');
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    values[i] = static_cast<char>((i / 3 + i / (std::size_t{3} * width_px) * 5 + seed * 37) % 256);
+  }
+  return testing::npy("|u1", fmt::format("{}, {}, 3", height_px, width_px), values);
+}
+
+}  // namespace
+
+void write_decoded_shards(const BenchOptions& options) {
+  // A photo of 4 : 3 with its shorter side at 256, a quarter of them upright.
+  constexpr std::size_t kOfShard = 250;
+  const std::uint32_t shorter_px = options.is_quick ? 64 : 256;
+  const std::uint32_t longer_px = shorter_px * 4 / 3;
+  std::filesystem::create_directories(options.pictures);
+  for (std::size_t begin = 0; begin < options.count; begin += kOfShard) {
+    std::string tar;
+    for (std::size_t i = begin; i < std::min(options.count, begin + kOfShard); ++i) {
+      const auto seed = static_cast<std::uint32_t>(i);
+      tar += testing::tar_member(fmt::format("{:05}.npy", i),
+                                 i % 4 == 0 ? decoded_picture(shorter_px, longer_px, seed)
+                                            : decoded_picture(longer_px, shorter_px, seed));
+      tar += testing::tar_member(fmt::format("{:05}.cls", i), std::to_string(i % 10));
+    }
+    write_file(std::filesystem::path(options.pictures) / fmt::format("{:03}.tar", begin / kOfShard),
+               tar + testing::tar_end());
   }
 }
 
@@ -141,13 +188,7 @@ void write_pictures(const BenchOptions& options) {
     const std::uint32_t height_px = options.is_quick ? 90 : 375 + seed % 4 * 20;
     const std::string jpeg = i % 4 == 0 ? testing::make_jpeg(height_px, width_px, seed)
                                         : testing::make_jpeg(width_px, height_px, seed);
-    std::FILE* file = std::fopen((folder / fmt::format("{:05}.jpg", i)).c_str(), "wb");
-    if (file == nullptr || std::fwrite(jpeg.data(), 1, jpeg.size(), file) != jpeg.size() ||
-        std::fclose(file) != 0) {
-      throw Error(ErrorCode::kIo, folder.string() +
-                                      ": a picture could not be written; check the "
-                                      "space there");
-    }
+    write_file(folder / fmt::format("{:05}.jpg", i), jpeg);
   }
 }
 

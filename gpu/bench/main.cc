@@ -7,10 +7,12 @@
 //   feedrace_gpu_bench fused                                  the fused pass
 //   feedrace_gpu_bench decode --pictures DIR                  nvJPEG: hardware, software, both
 //   feedrace_gpu_bench loader --pictures DIR --seconds 5      the whole loader
+//   feedrace_gpu_bench shards --pictures DIR --count 2000     make decoded shards for it
 //
-// --quick: little data and few runs; --batch-size N: pictures a batch.
-// FEEDRACE_CUDA_PLUGIN and FEEDRACE_CUDA_LIBRARIES say where libraries are. Ends with 1 when an
-// output is wrong, with 3 when something can't be had; the reason is the last line on stderr.
+// --quick: little data and few runs; --batch-size N: pictures a batch; --backend NAME: of the
+// loader. FEEDRACE_CUDA_PLUGIN and FEEDRACE_CUDA_LIBRARIES say where libraries are. Ends with 1
+// when an output is wrong, with 3 when something can't be had; the reason is the last line on
+// stderr.
 #include <cstdio>
 #include <exception>
 #include <functional>
@@ -81,6 +83,8 @@ BenchOptions parse(const std::vector<std::string>& arguments) {
       options.count = std::stoul(value);
     } else if (name == "--batch-size") {
       options.batch_size = std::stoul(value);
+    } else if (name == "--backend") {
+      options.backend = value;
     } else {
       throw bad_argument("there is no " + name);
     }
@@ -96,6 +100,7 @@ int run(const std::vector<std::string>& arguments) {
       {"fused", bench_fused_pass},
       {"decode", bench_decode},
       {"loader", bench_loader},
+      {"shards", write_decoded_shards},
   };
   const auto part = parts.find(arguments.empty() ? "" : arguments.front());
   if (part == parts.end()) throw bad_argument("the first argument must be a part");

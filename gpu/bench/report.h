@@ -15,11 +15,12 @@
 namespace feedrace::gpu {
 
 struct BenchOptions {
-  std::string pictures;   ///< Folder of class folders with JPEGs.
+  std::string pictures;   ///< Folder of class folders with JPEGs, or of decoded shards.
   double seconds = 5;     ///< Of a loader's run.
   bool is_quick = false;  ///< Small data and few runs: shows that it works, not how fast it is.
   std::size_t batch_size = 256;
-  std::size_t count = 0;  ///< Of pictures to make.
+  std::size_t count = 0;         ///< Of pictures to make.
+  std::string backend = "auto";  ///< Of the loader: "cufile" reads decoded shards into the GPU.
 };
 
 /// {"figure": name, "unit": unit, "values": [...]}, at once.
@@ -60,5 +61,6 @@ void bench_fused_pass(const BenchOptions& options);
 void bench_decode(const BenchOptions& options);
 void bench_loader(const BenchOptions& options);
 void write_pictures(const BenchOptions& options);
+void write_decoded_shards(const BenchOptions& options);
 
 }  // namespace feedrace::gpu
