@@ -87,14 +87,21 @@ def write_data(root):
 
 
 @pytest.fixture(scope="session")
-def data(tmp_path_factory):
-    """What pages call /data."""
+def written_data(tmp_path_factory):
     return write_data(tmp_path_factory.mktemp("data"))
+
+
+@pytest.fixture
+def data(tmp_path, written_data):
+    """What pages call /data: each its own, so that none finds what another packed or indexed."""
+    return Path(shutil.copytree(written_data, tmp_path / "data", copy_function=os.link))
 
 
 @pytest.fixture
 def folder(tmp_path, data):
     """The folder that a page's blocks run in, with what they take for granted."""
+    tmp_path = tmp_path / "page"
+    tmp_path.mkdir()
     (tmp_path / "DATA").symlink_to(data / "train")
     (tmp_path / "FOLDER").symlink_to(data / "train")
     (tmp_path / "SHARD").symlink_to(data / "shards" / "000.tar")

@@ -262,7 +262,16 @@ class OrderedScans {
     return stop.stop_requested() ? slots_.size() : next_++;
   }
 
+  /// A failure belongs to its shard, so that the first shard is named, not the first to be ready.
   Result<ShardScan> scan_one(std::size_t i) const {
+    try {
+      return known_or_read(i);
+    } catch (const Error& error) {
+      return Failure{error.code(), error.what()};
+    }
+  }
+
+  Result<ShardScan> known_or_read(std::size_t i) const {
     std::optional<ShardScan> known = build_.known ? build_.known(i) : std::nullopt;
     Result<ShardScan> scan = known ? Result<ShardScan>(*std::move(known))
                                    : scan_shard_file(build_.paths[i], build_.labels);

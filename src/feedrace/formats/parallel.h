@@ -13,20 +13,24 @@
 
 namespace feedrace::formats {
 
-/// Calls `work(i)` for every i in [0, count) on at most `thread_count` threads. Rethrows the first
-/// exception on the caller's thread, after all threads have ended.
+/// Calls `work(i)` for every i in [0, count) on at most `thread_count` threads. Rethrows the
+/// exception of the lowest i that had one, on the caller's thread, after all threads have ended: the
+/// same one whatever the number of threads.
 inline void parallel_for(std::size_t count, std::size_t thread_count,
                          const std::function<void(std::size_t)>& work) {
   std::atomic<std::size_t> next = 0;
   std::mutex mutex;
   std::exception_ptr failure;
+  std::size_t failed = count;
   const auto run = [&] {
+    std::size_t i = next++;
     try {
-      for (std::size_t i = next++; i < count; i = next++) work(i);
+      for (; i < count; i = next++) work(i);
     } catch (...) {
       std::lock_guard lock(mutex);
-      if (!failure) failure = std::current_exception();
-      next = count;  // The others finish what they have.
+      if (i < failed) failure = std::current_exception();
+      failed = std::min(failed, i);
+      next = count;  // The others finish what they have, all that is below this one among it.
     }
   };
   {
