@@ -102,6 +102,20 @@ def shards(data, seconds, rounds):
     return remedy
 
 
+def prefetch(data, seconds, rounds):
+    """A window of one batch of two pictures on a store that answers late, but several at a time."""
+    need_root()
+    options = ("--page-cache", "drop", "--backend", "direct", "--batch", 2)
+    remedy = Remedy("prefetch 1 -> 2")
+    with slow_store(data.root, 40, parallel=True) as at:
+        measured = with_ceilings(data, ceilings_of(at / "folder", seconds, *options))
+        for _ in range(rounds):
+            one = explain(at / "folder", seconds, *measured, *options, "--prefetch-factor", 1)
+            two = explain(at / "folder", seconds, *options, "--prefetch-factor", 2)
+            remedy.add(one, "decoding further ahead", two)
+    return remedy
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("data", type=Path)
@@ -118,7 +132,7 @@ def main():
     is_good = True
     with tempfile.TemporaryDirectory(dir=os.environ.get("BENCH_DATA")) as root:
         data = Data(pictures, Path(root), given.pictures)
-        for make in (threads, crop_index, shards):
+        for make in (threads, crop_index, shards, prefetch):
             if given.only not in (None, make.__name__):
                 continue
             try:

@@ -3,6 +3,7 @@
 
 PATH: TEXT     a file; TEXT has the escapes of Python
 PATH: @acs XX  a PCI configuration whose ACS control register is XX
+PATH: @config SIZE AT:HEX ...  a PCI configuration: its size, and what is not zero in it
 PATH -> PATH   a relative link
 PATH/          a folder
 """
@@ -19,7 +20,18 @@ def pci_config(acs_control):
     return bytes(256) + header + bytes([0xFF, 0]) + bytes([acs_control, 0])
 
 
+def recorded_config(text):
+    size, *runs = text.split()
+    content = bytearray(int(size))
+    for run in runs:
+        at, digits = run.split(":")
+        content[int(at, 16) : int(at, 16) + len(digits) // 2] = bytes.fromhex(digits)
+    return bytes(content)
+
+
 def content_of(text):
+    if text.startswith("@config "):
+        return recorded_config(text.removeprefix("@config "))
     if text.startswith("@acs "):
         return pci_config(int(text.removeprefix("@acs "), 16))
     return text.encode().decode("unicode_escape").encode()

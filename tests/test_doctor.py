@@ -18,6 +18,7 @@ PATHS = {
     "container": ["/workspace", "/data"],
     "topology": ["/near", "/far"],
     "archive": ["/archive/photos", "/zones"],
+    "qemu": ["/near", "/far", "/dev"],
 }
 
 

@@ -29,6 +29,8 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t kSlices = 5;
 // Pictures kept in memory.
 constexpr std::uint64_t kMostPictureBytes = std::uint64_t{256} << 20;
+// What `prefetch_factor` may be at most.
+constexpr std::size_t kMostAhead = 1024;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -81,8 +83,12 @@ std::vector<double> measure_loader(Loader& loader, double seconds) {
   }
 }
 
-/// In the order that the pipeline would have them in.
+/// In the order that the pipeline would have them in, and as many at a time as the queue holds:
+/// what the window of the run takes of it is not the storage's limit.
 LoaderOptions reads_only(LoaderOptions options) {
+  const std::size_t batch = std::max<std::size_t>(1, options.batch_size);
+  const std::size_t full = std::min(kMostAhead, (2 * options.queue_depth + batch - 1) / batch);
+  options.prefetch_factor = std::max(options.prefetch_factor, full);
   if (!options.shuffle) {
     options.shuffle = options.pipeline.crops_at_random() ? Shuffle::kGlobal : Shuffle::kNone;
   }

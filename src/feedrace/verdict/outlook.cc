@@ -84,6 +84,11 @@ double Outlook::with_storage(double rate) const {
   return least_of(decode, rate);
 }
 
+std::optional<double> Outlook::with_window(double times) const {
+  if (!storage_ || !storage_->is_measured) return std::nullopt;
+  return with_storage(std::min(times * facts_.images_per_second, storage_->images_per_second));
+}
+
 double Outlook::reads_in_flight() const {
   return facts_.reads_per_second * facts_.read_mean_ms * 1e-3;
 }

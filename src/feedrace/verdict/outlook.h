@@ -25,6 +25,9 @@ class Outlook {
   /// The whole, when a part is replaced by one of this rate. The others stay as they are.
   double with_decode(double threads, double rate_of_one) const;
   double with_storage(double rate) const;
+  /// With so many times the reads in flight, by Little's law and as far as storage goes. Nothing
+  /// where that was not measured: a run with few in flight does not show how many a device takes.
+  std::optional<double> with_window(double times) const;
   /// On average, by Little's law.
   double reads_in_flight() const;
   /// Handing over costs the same whatever a batch holds.

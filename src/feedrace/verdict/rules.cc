@@ -50,6 +50,8 @@ constexpr double kSwing = 0.3;
 constexpr double kInLine = 3;
 // More reads in flight than this only wait in the device's queue.
 constexpr double kMostInFlight = 128;
+/// A rate that is less above the present one is no gain.
+constexpr double kWorthIt = 1.03;
 
 class Judge {
  public:
@@ -74,7 +76,6 @@ class Judge {
   void say(std::string clause) { out_.evidence.push_back(std::move(clause)); }
   void advise(std::string action, std::string command = {}, std::optional<double> rate = {}) {
     // What would not change anything is no remedy.
-    constexpr double kWorthIt = 1.03;
     if (rate && *rate < in_.images_per_second * kWorthIt) rate.reset();
     out_.remedies.push_back({std::move(action), std::move(command), rate});
   }
@@ -340,8 +341,10 @@ void Judge::advise_reads_in_flight() {
   if (in_.read_least_ms > 0 && in_.read_mean_ms > kInLine * in_.read_least_ms) return;
   // Few reads on their way, though the device would take more: the window is too short.
   if (window < static_cast<double>(in_.queue_depth)) {
-    // No rate: how many more the device takes at a time, a run with few does not show.
-    advise("decoding further ahead", fmt::format("prefetch_factor={}", 2 * in_.prefetch_factor));
+    const std::optional<double> rate = outlook_.with_window(2);
+    if (rate && *rate < in_.images_per_second * kWorthIt) return;  // The device has no more.
+    advise("decoding further ahead", fmt::format("prefetch_factor={}", 2 * in_.prefetch_factor),
+           rate);
   } else if (flight >= 0.7 * most && flight < kMostInFlight) {
     advise(fmt::format("more reads in flight (queue_depth={})", 2 * in_.queue_depth));
   }

@@ -418,6 +418,42 @@ TEST(Rules, MoreReadsInFlightHelpNoDeviceWhoseReadsWaitInLine) {
                     Not(HasSubstr("prefetch_factor"))));
 }
 
+/// Reads of 20 ms, eight at a time: a window of one batch of eight.
+Facts short_window() {
+  Facts facts = plain();
+  facts.io->busy_share = 0.97;
+  facts.prefetch_factor = 1;
+  facts.batch_size = 8;
+  facts.images_per_second = 400;
+  facts.reads_per_second = 400;
+  facts.read_mean_ms = 20;
+  facts.wait_share = 0.99;
+  return facts;
+}
+
+std::optional<double> rate_of_larger_prefetch(const Facts& facts) {
+  for (const Remedy& remedy : judge(facts).remedies) {
+    if (remedy.command == "prefetch_factor=2") return remedy.images_per_second;
+  }
+  ADD_FAILURE() << "not advised";
+  return std::nullopt;
+}
+
+TEST(Rules, ALargerPrefetchIsPromisedWhatStorageWasMeasuredToGive) {
+  Facts facts = short_window();
+  EXPECT_EQ(rate_of_larger_prefetch(facts), std::nullopt);
+  facts.ceilings.storage = 3000;
+  EXPECT_DOUBLE_EQ(*rate_of_larger_prefetch(facts), 800);
+  facts.ceilings.storage = 500;
+  EXPECT_DOUBLE_EQ(*rate_of_larger_prefetch(facts), 500);
+}
+
+TEST(Rules, ALargerPrefetchIsNotAdvisedWhereStorageHasNoMore) {
+  Facts facts = short_window();
+  facts.ceilings.storage = 405;
+  EXPECT_THAT(judge(facts).to_text(), Not(HasSubstr("prefetch_factor")));
+}
+
 TEST(Rules, NothingIsPromisedBeyondWhatTheConsumerTakes) {
   Facts facts = plain();
   busy_decode(facts);
