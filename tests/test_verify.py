@@ -462,3 +462,64 @@ def test_an_interrupt_ends_in_order(tmp_path):
     assert process.returncode == 130
     assert b"interrupted" in err
     assert sorted(p.name for p in tmp_path.iterdir()) == ["s.tar"]
+
+
+# Sets that are not whole
+
+
+def packed(tmp_path):
+    source = make_folder(tmp_path / "source")
+    assert run("pack", source, tmp_path / "set", "--shards", "2").code == 0
+    return tmp_path / "set"
+
+
+def test_a_set_that_is_not_packed_to_its_end_is_bad(tmp_path):
+    folder = packed(tmp_path)
+    (folder / "manifest.json").unlink()
+    assert verify(folder)["good"]  # Shards of any origin.
+    (folder / ".feedrace-pack.journal").write_text("{}\n")
+    found = one_finding(verify(folder, code=1), "manifest")
+    assert found["what"].startswith("a set that is not packed to its end; give the same command")
+    assert found["examples"] == [f"{folder}/.feedrace-pack.journal"]
+
+
+def test_of_a_whole_set_what_a_run_left_is_told(tmp_path):
+    folder = packed(tmp_path)
+    (folder / ".feedrace-pack.part-1-of-2.x.tmp").write_text("")
+    (folder / ".feedrace-pack.lock").write_text("")
+    assert one_finding(verify(folder), "manifest", bad=False)["count"] == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        (lambda classes: classes.unlink(), "a class list that is not there"),
+        (lambda classes: classes.write_text("dog\ncat\n"), "a class list of other bytes"),
+        (lambda classes: classes.write_text(classes.read_text() + "eel\n"), "of other bytes"),
+    ],
+)
+def test_the_class_list_is_what_the_manifest_says(change, what, tmp_path):
+    folder = packed(tmp_path)
+    assert verify(folder)["good"]
+    change(folder / "classes.txt")
+    assert what in one_finding(verify(folder, code=1), "manifest")["what"]
+
+
+def test_a_manifest_from_before_classes_had_a_checksum(tmp_path):
+    folder = packed(tmp_path)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    del manifest["classes_xxh3_128"]
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    (folder / "classes.txt").unlink()
+    assert verify(folder)["good"]
+
+
+def test_a_folder_of_which_a_part_cannot_be_read_is_bad(open_dir, ordinary_user):
+    folder = make_folder(open_dir / "set")
+    (folder / "dog").chmod(0)
+    result = run("verify", folder, "--json", **ordinary_user)
+    (folder / "dog").chmod(0o755)
+    assert result.code == 1, result.err
+    found = one_finding(json.loads(result.out), "structure")
+    assert found["what"] == "folders that can't be read"
+    assert "dog" in found["examples"][0]

@@ -11,6 +11,7 @@
 #include "feedrace/core/text.h"
 #include "feedrace/error.h"
 #include "feedrace/formats/member_name.h"
+#include "feedrace/formats/output_check.h"
 #include "feedrace/formats/parallel.h"
 #include "feedrace/formats/pending_file.h"
 #include "feedrace/formats/tar_reader.h"
@@ -80,6 +81,8 @@ void write_one(const std::string& shard, const std::string& target) {
   if (!put) raise(put.error());
 }
 
+bool is_dali_index(std::string_view head) { return head.starts_with("v1."); }
+
 }  // namespace
 
 std::vector<std::string> write_dali_indexes(const std::vector<std::string>& shards,
@@ -94,6 +97,9 @@ std::vector<std::string> write_dali_indexes(const std::vector<std::string>& shar
     throw Error(ErrorCode::kInvalidArgument,
                 fmt::format("{} and {}: both would have the index {}; rename one of them",
                             printable(other->second), printable(shard), printable(targets.back())));
+  }
+  for (const std::string& target : targets) {
+    formats::check_output("the index", target, {shards, {}, nullptr}, is_dali_index);
   }
   formats::parallel_for(shards.size(), thread_count,
                         [&](std::size_t i) { write_one(shards[i], targets[i]); });

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace feedrace::exchange {
@@ -12,6 +13,9 @@ struct WidsShard {
   std::uint64_t sample_count = 0;
   std::uint64_t size_bytes = 0;
 };
+
+/// Whether a file that begins so is a list of wids.
+bool is_wids_index(std::string_view head);
 
 /// Writes the shard list that `wids.ShardListDataset` takes. Throws Error: kIo, kInvalidArgument
 /// for a name that JSON can't hold.

@@ -96,6 +96,10 @@ std::unique_ptr<ForeignIndex> open_wids_index(const std::string& file) {
   }
 }
 
+bool is_wids_index(std::string_view head) {
+  return head.starts_with('{') && head.find("wids-shard-index-v1") != std::string_view::npos;
+}
+
 void write_wids_index(const std::string& path, const std::string& name,
                       const std::vector<WidsShard>& shards) {
   // As `widsindex create` writes it, without checksums: wids checks those that are there.

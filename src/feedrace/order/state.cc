@@ -271,6 +271,10 @@ std::vector<StatePart> state_parts(const std::vector<std::pair<std::string, std:
   return out;
 }
 
+bool is_state_text(std::string_view head) {
+  return head.starts_with('{') && head.substr(0, 64).find(kFormatName) != std::string_view::npos;
+}
+
 std::string to_json(const State& state) {
   nlohmann::ordered_json root;
   root["format"] = kFormatName;

@@ -87,6 +87,8 @@ struct State {
 
 /// One line of JSON with a checksum over the rest.
 std::string to_json(const State& state);
+/// Whether a text that begins so is a state that `to_json` wrote.
+bool is_state_text(std::string_view head);
 
 /// Failures, all kInvalidArgument: not JSON or cut short, no Feedrace state, a newer version, a
 /// member missing or of a wrong kind or out of its range, a checksum that does not fit (edited).

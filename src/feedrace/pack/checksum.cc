@@ -46,4 +46,9 @@ Result<std::string> checksum_of(const formats::ByteSource& source) {
   return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
 }
 
+Result<std::string> checksum_of_file(const std::string& path) {
+  const Result<formats::FileSource> file = formats::FileSource::open(path);
+  return file ? checksum_of(*file) : file.error();
+}
+
 }  // namespace feedrace::pack

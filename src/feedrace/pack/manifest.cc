@@ -68,6 +68,10 @@ Manifest read(const json& value) {
   Manifest manifest;
   manifest.source = value.at("source").get<std::string>();
   manifest.options = value.at("options").dump();
+  if (value.contains("classes_xxh3_128")) {
+    manifest.classes_xxh3_128 = value.at("classes_xxh3_128").get<std::string>();
+    if (!is_hash(manifest.classes_xxh3_128)) throw Wrong{"a checksum of the classes that is none"};
+  }
   for (const json& shard : value.at("shards")) manifest.shards.push_back(shard_of(shard));
   for (const json& one : value.at("left_out")) {
     manifest.left_out.push_back({text_of(one.at("key")), text_of(one.at("reason"))});
@@ -97,6 +101,7 @@ std::string Manifest::to_json() const {
                                   {"options", json::parse(options.empty() ? "{}" : options)},
                                   {"samples", sample_count()},
                                   {"size", size_bytes()}};
+  if (!classes_xxh3_128.empty()) value["classes_xxh3_128"] = classes_xxh3_128;
   value["shards"] = json::array();
   for (const Shard& shard : shards) {
     value["shards"].push_back({{"name", text_to_json(shard.name)},

@@ -34,8 +34,11 @@ struct Manifest {
     bool operator==(const LeftOut&) const = default;
   };
 
-  std::string source;         ///< Fingerprint of what was packed, `Dataset::fingerprint()`.
-  std::string options;        ///< JSON text of what decides about the shards' bytes.
+  std::string source;   ///< Fingerprint of what was packed, `Dataset::fingerprint()`.
+  std::string options;  ///< JSON text of what decides about the shards' bytes.
+  /// Of the class list beside the shards, as of a shard; empty where there is none, and in
+  /// manifests that are older than this member.
+  std::string classes_xxh3_128;
   std::vector<Shard> shards;  ///< In order.
   std::vector<LeftOut> left_out;
 

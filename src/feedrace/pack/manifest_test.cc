@@ -17,6 +17,7 @@ Manifest example() {
   Manifest manifest;
   manifest.source = "0123456789abcdef";
   manifest.options = R"({"align":true,"seed":7})";
+  manifest.classes_xxh3_128 = std::string(32, 'c');
   manifest.shards = {{"train-0.tar", 10240, 3, std::string(32, 'a')},
                      {"odd\xff.tar", 512, 1, std::string(32, '0')}};
   manifest.left_out = {{"cat/1", "corrupt_data: no picture"}, {"\xfe", "vanished"}};

@@ -18,6 +18,7 @@
 #include "feedrace/formats/pending_file.h"
 #include "feedrace/formats/phrases.h"
 #include "feedrace/formats/webdataset.h"
+#include "feedrace/pack/checksum.h"
 #include "feedrace/pack/picture_change.h"
 
 namespace feedrace::pack {
@@ -63,6 +64,14 @@ void make_index(const PackFolder& folder, const PackOptions& options, PackReport
   report.key_fingerprint = set->key_fingerprint();
   report.crop_index_count = set->crop_index_count();
   report.warnings = set->warnings();
+}
+
+/// "" where there is no class list.
+std::string class_list_checksum(const PackFolder& folder) {
+  const Result<std::string> checksum = checksum_of_file(folder.path_of(kClassesFile));
+  if (checksum) return *checksum;
+  if (checksum.error().code != ErrorCode::kNotFound) raise(checksum.error());
+  return {};
 }
 
 /// Every journal, and the temporary files.
@@ -204,7 +213,9 @@ void finish_set(const PackFolder& folder, const PackOptions& options, const Mani
   check_shards(folder, manifest);
   formats::remove_abandoned_builds(folder.path());
   make_index(folder, options, report);
-  const Result<void> written = folder.write({}, kManifestFile, manifest.to_json());
+  Manifest whole = manifest;
+  if (whole.classes_xxh3_128.empty()) whole.classes_xxh3_128 = class_list_checksum(folder);
+  const Result<void> written = folder.write({}, kManifestFile, whole.to_json());
   if (!written) raise(written.error());
   report.manifest_path = folder.path_of(kManifestFile);
   remove_work(folder);

@@ -13,12 +13,15 @@
 
 #include "feedrace/core/cores.h"
 #include "feedrace/core/text.h"
+#include "feedrace/formats/folder_walk.h"
 #include "feedrace/formats/labels.h"
+#include "feedrace/formats/output_check.h"
 #include "feedrace/formats/phrases.h"
 #include "feedrace/formats/shard_sources.h"
 #include "feedrace/formats/webdataset.h"
 #include "feedrace/pack/file_unit.h"
 #include "feedrace/pack/manifest.h"
+#include "feedrace/pack/packed_folder.h"
 #include "feedrace/pack/shard_unit.h"
 #include "feedrace/pack/verification.h"
 #include "feedrace/pack/verify_keys.h"
@@ -35,6 +38,11 @@ std::uint64_t size_of_file(const std::string& path) {
   return stat(path.c_str(), &status) == 0 ? static_cast<std::uint64_t>(status.st_size) : 0;
 }
 
+bool is_folder(const std::string& path) {
+  struct stat status{};
+  return stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+}
+
 /// The folder whose manifest counts: that which is the only source.
 std::optional<std::string> folder_with_manifest(const std::vector<std::string>& sources) {
   struct stat status{};
@@ -42,6 +50,13 @@ std::optional<std::string> folder_with_manifest(const std::vector<std::string>& 
   const std::string file = sources[0] + "/" + kManifestFile;
   if (stat(file.c_str(), &status) != 0) return std::nullopt;
   return sources[0];
+}
+
+/// The list of bad samples may take the place of nothing that is verified. `set` may be null.
+void check_list(const std::vector<std::string>& sources, const VerifyOptions& options,
+                const formats::Dataset* set) {
+  formats::check_output("bad_file", options.bad_file, {sources, {options.format.label_file}, set},
+                        formats::is_bad_list);
 }
 
 /// One data set on its way through.
@@ -119,6 +134,7 @@ class Verification {
   void find_shards(const std::optional<std::string>& packed, ShardSources& shards) {
     std::optional<Manifest> manifest;
     if (packed) manifest = read_promises(*packed);
+    look_beside_shards(packed, manifest ? &*manifest : nullptr);
     try {
       formats::ShardSources found = formats::find_shards(sources_);
       shards.paths = std::move(found.paths);
@@ -131,6 +147,15 @@ class Verification {
     }
     shards.promised.resize(shards.paths.size());
     if (manifest) compare_names(*manifest, shards);
+  }
+
+  /// A manifest that can't be read has been told; without one each folder may be half packed.
+  void look_beside_shards(const std::optional<std::string>& packed, const Manifest* manifest) {
+    if (packed && manifest == nullptr) return;
+    for (const std::string& source : sources_) {
+      if (!is_folder(source)) continue;
+      for (const Found& found : look_at_packed_folder(source, manifest)) gathering_.add(found);
+    }
   }
 
   std::optional<Manifest> read_promises(const std::string& folder) {
@@ -233,9 +258,13 @@ class Verification {
                               printable(sources_[0])));
     }
     const auto set = formats::open_dataset(sources_, options_.format);
+    check_list(sources_, options_, set.get());
     report_.kind = set->kind();
     for (const std::string& warning : set->warnings()) {
-      note("structure", "about the data set", warning);
+      // What can't be looked at can't be called good.
+      const bool is_unseen = warning.find(formats::kUnreadableFolders) != std::string::npos;
+      const char* what = is_unseen ? "folders that can't be read" : "about the data set";
+      gathering_.add({"structure", is_unseen, what, 1, {warning}});
     }
     VerifyPlan plan;
     for (std::uint64_t first = 0; first < set->size(); first += kFilesAUnit) {
@@ -296,6 +325,7 @@ VerifyReport verify(const std::vector<std::string>& sources, const VerifyOptions
   if (sources.empty()) {
     throw Error(ErrorCode::kInvalidArgument, "no source given; name a folder, shards or a list");
   }
+  check_list(sources, options, nullptr);
   return Verification(sources, options).run();
 }
 

@@ -19,6 +19,7 @@
 #include "feedrace/pipeline/direct_plan.h"
 #include "feedrace/pipeline/explain.h"
 #include "feedrace/pipeline/gpu_distance.h"
+#include "feedrace/pipeline/input_files.h"
 #include "feedrace/pipeline/open_sets.h"
 #include "feedrace/pipeline/plan.h"
 #include "feedrace/pipeline/quarantine.h"
@@ -33,6 +34,7 @@
 #include "feedrace/verdict/ceilings.h"
 #include "feedrace/verdict/gpu_dmon.h"
 #include "feedrace/watch/trace.h"
+#include "feedrace/watch/trace_text.h"
 
 namespace feedrace {
 namespace {
@@ -66,7 +68,7 @@ class Loader::Impl {
                                       device_choice_.decoder != nullptr)),
         base_state_(
             pipeline::make_base_state(options_, *sizing_.order, sizing_.split, opened_.states)),
-        quarantine_(options_.quarantine_file),
+        quarantine_(checked_quarantine()),
         delivery_(make_delivery()),
         direct_(make_direct()),
         slots_(pipeline::SlotPool::create(
@@ -109,6 +111,7 @@ class Loader::Impl {
   watch::Snapshot look() const;
   std::string metrics_address() const { return showing_->metrics_address(); }
   std::string trace_sample(std::uint64_t sample, std::uint64_t pass) const;
+  const std::string& checked_quarantine() const;
   void start_trace(const std::string& path);
   void stop_trace() { trace_.stop(); }
   void pause();
@@ -376,7 +379,16 @@ watch::Snapshot Loader::Impl::look() const {
            {"batch_size", fmt::format("{}", plan.batch_size)}}};
 }
 
+/// A list goes on in the file that it was begun in.
+const std::string& Loader::Impl::checked_quarantine() const {
+  formats::check_output("quarantine_file", options_.quarantine_file,
+                        pipeline::input_files(options_, dataset_.get()), formats::is_bad_list);
+  return options_.quarantine_file;
+}
+
 void Loader::Impl::start_trace(const std::string& path) {
+  formats::check_output("trace", path, pipeline::input_files(options_, dataset_.get()),
+                        watch::is_trace);
   trace_.start(
       path, [this] { return levels(); },
       [log = fallbacks_](const std::string& sentence) { log->add(sentence); });

@@ -13,6 +13,7 @@
 
 #include "feedrace/core/text.h"
 #include "feedrace/loader.h"
+#include "feedrace/pipeline/input_files.h"
 #include "feedrace/tools/array_file.h"
 #include "feedrace/tools/command.h"
 #include "feedrace/tools/json_text.h"
@@ -71,7 +72,8 @@ Batch load(Loader& loader, const Options& options) {
 }
 
 int run(const Options& options) {
-  Loader loader(options.load.make());
+  const LoaderOptions made = options.load.make();
+  Loader loader(made);
   if (options.state.path.empty() && options.step >= loader.plan().steps) {
     throw Error(ErrorCode::kInvalidArgument,
                 fmt::format("--step is {}; an epoch has the steps 0 to {}", options.step,
@@ -80,6 +82,10 @@ int run(const Options& options) {
   if (mkdir(options.out.c_str(), 0777) != 0 && errno != EEXIST) {
     throw Error(ErrorCode::kIo, fmt::format("{}: can't be made ({}); choose another place",
                                             printable(options.out), errno_text("mkdir", errno)));
+  }
+  for (const char* file : {"/images.npy", "/labels.npy"}) {
+    formats::check_output("--out", options.out + file,
+                          pipeline::input_files(made, &loader.dataset()), formats::never_own);
   }
   warn(loader.plan().warnings);
   const Batch batch = load(loader, options);

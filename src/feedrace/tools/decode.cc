@@ -14,6 +14,7 @@
 
 #include "feedrace/core/text.h"
 #include "feedrace/decode/image_decoder.h"
+#include "feedrace/formats/output_check.h"
 #include "feedrace/pipeline/option_names.h"
 #include "feedrace/tools/array_file.h"
 #include "feedrace/tools/command.h"
@@ -62,6 +63,7 @@ int run(const Options& options) {
     throw Error(ErrorCode::kInvalidArgument,
                 fmt::format("--out is {:?}; it must end in .npy or .png", options.out));
   }
+  formats::check_output("--out", options.out, {{options.file}, {}, nullptr}, formats::never_own);
   const std::vector<std::byte> encoded = read_whole_file(options.file);
   decode::DecodeLimits limits;
   limits.max_pixels = options.max_pixels;

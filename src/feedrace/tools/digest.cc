@@ -17,6 +17,8 @@
 
 #include "feedrace/core/text.h"
 #include "feedrace/loader.h"
+#include "feedrace/order/state.h"
+#include "feedrace/pipeline/input_files.h"
 #include "feedrace/tools/batch_digest.h"
 #include "feedrace/tools/command.h"
 #include "feedrace/tools/interrupt.h"
@@ -77,7 +79,10 @@ void wait(std::uint64_t milliseconds, const InterruptGuard& interrupt) {
 
 int run(const Options& options) {
   InterruptGuard interrupt;
-  Loader loader(options.load.make());
+  const LoaderOptions made = options.load.make();
+  Loader loader(made);
+  formats::check_output("--state", options.state.path,
+                        pipeline::input_files(made, &loader.dataset()), order::is_state_text);
   const InterruptGuard::Watch watch(interrupt, loader);
   warn(loader.plan().warnings);
   const bool goes_on = !options.state.path.empty() && options.state.load_into(loader);

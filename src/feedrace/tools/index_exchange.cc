@@ -12,6 +12,7 @@
 #include "feedrace/exchange/dali_export.h"
 #include "feedrace/exchange/import.h"
 #include "feedrace/exchange/wids_export.h"
+#include "feedrace/formats/output_check.h"
 #include "feedrace/formats/phrases.h"
 #include "feedrace/formats/posix_file.h"
 #include "feedrace/formats/shard_sources.h"
@@ -39,6 +40,8 @@ std::vector<std::string> write_wids(const std::vector<std::string>& shards,
   const std::string path = exchange.target.empty()
                                ? formats::folder_of(set->shards()[0]) + "/shardindex.json"
                                : exchange.target;
+  formats::check_output("--to", path, {shards, {format.label_file}, set.get()},
+                        exchange::is_wids_index);
   std::vector<exchange::WidsShard> list;
   for (std::size_t i = 0; i < set->shards().size(); ++i) {
     const std::string& shard = set->shards()[i];

@@ -17,6 +17,7 @@
 #include "feedrace/core/text.h"
 #include "feedrace/doctor/doctor.h"
 #include "feedrace/loader.h"
+#include "feedrace/pipeline/input_files.h"
 #include "feedrace/tools/array_file.h"
 #include "feedrace/tools/command.h"
 #include "feedrace/tools/contact_sheet.h"
@@ -144,14 +145,6 @@ std::vector<std::string> first_lines(const std::string& path) {
   return lines;
 }
 
-std::vector<std::string> sources_of(const LoaderOptions& options) {
-  std::vector<std::string> sources = options.sources;
-  for (const DataSource& set : options.sets) {
-    sources.insert(sources.end(), set.sources.begin(), set.sources.end());
-  }
-  return sources;
-}
-
 /// Patterns of shards are no paths that the doctor could look at.
 doctor::Findings examine(const std::vector<std::string>& sources) {
   try {
@@ -164,10 +157,12 @@ doctor::Findings examine(const std::vector<std::string>& sources) {
 int run(const Options& options) {
   InterruptGuard interrupt;
   const LoaderOptions made = options.load.make();
-  const std::vector<std::string> sources = sources_of(made);
+  const std::vector<std::string> sources = pipeline::input_files(made, nullptr).sources;
   view::Report report;
   {
     Loader loader(made);
+    formats::check_output("--out", options.file, pipeline::input_files(made, &loader.dataset()),
+                          view::is_report);
     const InterruptGuard::Watch watch(interrupt, loader);
     options.load.begin_trace(loader);
     Observed observed(loader, made.pipeline, options);

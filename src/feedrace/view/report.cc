@@ -290,6 +290,11 @@ std::string machine(const Report& report) {
 
 }  // namespace
 
+bool is_report(std::string_view head) {
+  return head.starts_with("<!DOCTYPE html>") &&
+         head.substr(0, 1024).find("Feedrace") != std::string_view::npos;
+}
+
 std::string to_html(const Report& report) {
   std::string out =
       "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>"

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -39,5 +40,7 @@ struct Report {
 /// One page of HTML, well-formed as XML too, that needs nothing beside itself: no script, no font,
 /// no network.
 std::string to_html(const Report& report);
+/// Whether a file that begins so is such a page.
+bool is_report(std::string_view head);
 
 }  // namespace feedrace::view

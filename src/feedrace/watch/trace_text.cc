@@ -91,6 +91,10 @@ const char* to_string(TraceKind kind) noexcept {
 
 void TraceText::line(std::string& out) { out += events_++ == 0 ? "\n" : ",\n"; }
 
+bool is_trace(std::string_view head) {
+  return head.starts_with('[') && head.find(R"("name":"process_name")") != std::string_view::npos;
+}
+
 void TraceText::begin(std::string& out) {
   out += '[';
   const auto name_process = [&](int process, const char* name) {

@@ -13,6 +13,9 @@
 
 namespace feedrace::watch {
 
+/// Whether a file that begins so is a trace that was written by `TraceText`.
+bool is_trace(std::string_view head);
+
 /// Turns events into lines of the JSON that Chrome and Perfetto read ("Trace Event Format", JSON
 /// list). Stages are its processes, in the order of the way of a sample, so that a viewer shows
 /// them one below the other; lanes are its threads. Not thread-safe.
