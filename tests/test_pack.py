@@ -431,3 +431,30 @@ def test_a_journal_cut_in_a_line_costs_one_shard(large, tmp_path):
         assert pack(*args).json()["shards_found_finished"] == 29
     assert pack("--finish", tmp_path / "out").code == 0
     assert tree(tmp_path / "out") == expected
+
+
+def class_count(*sources):
+    return run("plan", *sources, "--batch", "4", "--json").json()["classes"]
+
+
+def test_class_names_are_read_back(folder, tmp_path):
+    (folder / "eel").mkdir()
+    out = tmp_path / "out"
+    pack(folder, out, "--shards", "2", "--json").json()
+    assert class_count(out) == 3
+    batch = run("batch", out, "--recipe", "imagenet-val", "--batch", "4", "--out", tmp_path / "b")
+    assert {s["class"] for s in batch.json()["samples"]} == {"cat"}
+    (note,) = run("verify", out, "--json").json()["findings"]
+    assert (note["what"], note["examples"]) == ("classes without samples", ["2 (eel)"])
+    # Numbers from elsewhere are not those of the list.
+    labels = tmp_path / "labels.txt"
+    labels.write_text("cat/000 5\n")
+    assert class_count(out, "--label-file", labels) == 0
+
+
+def test_a_class_list_that_is_none_is_told(folder, tmp_path):
+    pack(folder, tmp_path / "out", "--shards", "2", "--json").json()
+    (tmp_path / "out/classes.txt").write_text("cat\ncat\n")
+    plan = run("plan", tmp_path / "out", "--batch", "4", "--json").json()
+    assert plan["classes"] == 0
+    assert any("not a class list (line 2 is there twice)" in line for line in plan["warnings"])

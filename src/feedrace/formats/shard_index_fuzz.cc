@@ -98,6 +98,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (index->meta().shards.size() != 1) return 0;
   feedrace::formats::OpenOptions options;
   options.image_fields = {"jpg"};
-  walk(ShardSet({"/nonexistent/good.tar"}, *std::move(index), options, {}, "", ""));
+  walk(ShardSet({"/nonexistent/good.tar"}, *std::move(index), options, {}, "", "", {}));
   return 0;
 }

@@ -22,7 +22,8 @@ constexpr std::uint64_t kMaxShownLabelBytes = std::uint64_t{1} << 20;
 }  // namespace
 
 ShardSet::ShardSet(std::vector<std::string> paths, ShardIndex index, const OpenOptions& options,
-                   std::vector<std::string> notices, std::string index_path, std::string sources)
+                   std::vector<std::string> notices, std::string index_path, std::string sources,
+                   std::vector<std::string> classes)
     : paths_(std::move(paths)),
       index_(std::move(index)),
       label_source_{options.label_file.empty() ? options.label_field : "", options.label_json_key,
@@ -31,6 +32,9 @@ ShardSet::ShardSet(std::vector<std::string> paths, ShardIndex index, const OpenO
       label_phrase_(describe_label_source(index_.meta(), options)),
       index_path_(std::move(index_path)),
       sources_(std::move(sources)),
+      // Numbers from elsewhere are others.
+      classes_(label_phrase_.starts_with("cls field") ? std::move(classes)
+                                                      : std::vector<std::string>()),
       warnings_(std::move(notices)) {
   const std::vector<std::string>& fields = index_.meta().fields;
   for (const std::string& wanted : options.image_fields) {

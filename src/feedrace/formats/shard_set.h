@@ -27,9 +27,11 @@ class ShardSet : public Dataset {
   };
 
   /// `notices` are warnings about the index itself, in front of those about the shards;
-  /// `index_path` is where it is stored; `sources` are what the user named, as words of a command.
+  /// `index_path` is where it is stored; `sources` are what the user named, as words of a command;
+  /// `classes` are the names of the labels in their cls fields, or empty.
   ShardSet(std::vector<std::string> paths, ShardIndex index, const OpenOptions& options,
-           std::vector<std::string> notices, std::string index_path, std::string sources);
+           std::vector<std::string> notices, std::string index_path, std::string sources,
+           std::vector<std::string> classes);
 
   std::string_view kind() const noexcept override { return "webdataset shards"; }
   std::uint64_t size() const noexcept override { return index_.meta().image_count; }
@@ -40,7 +42,7 @@ class ShardSet : public Dataset {
   Result<std::int64_t> label(std::uint64_t sample) const override;
   std::string where(std::uint64_t sample) const override;
   const std::vector<std::string>& shards() const noexcept override { return paths_; }
-  const std::vector<std::string>& classes() const noexcept override { return no_classes_; }
+  const std::vector<std::string>& classes() const noexcept override { return classes_; }
   const std::vector<std::string>& warnings() const noexcept override { return warnings_; }
   std::string fingerprint() const override { return index_.meta().fingerprint; }
   std::string key_fingerprint() const override { return index_.meta().key_fingerprint; }
@@ -102,7 +104,7 @@ class ShardSet : public Dataset {
   const std::string label_phrase_;
   const std::string index_path_;
   const std::string sources_;
-  const std::vector<std::string> no_classes_;
+  const std::vector<std::string> classes_;
   std::vector<std::uint32_t> image_field_numbers_;  // By rank; ~0 for one that the set lacks.
   std::vector<std::string> warnings_;
 };

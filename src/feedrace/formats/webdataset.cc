@@ -16,6 +16,7 @@
 
 #include "feedrace/core/cores.h"
 #include "feedrace/core/text.h"
+#include "feedrace/formats/class_list.h"
 #include "feedrace/formats/fingerprint.h"
 #include "feedrace/formats/folder_walk.h"
 #include "feedrace/formats/index_place.h"
@@ -428,8 +429,10 @@ std::unique_ptr<ShardSet> open_shards(const std::vector<std::string>& sources,
   ShardSources found = find_shards(sources);
   std::vector<std::string> notices = std::move(found.warnings);
   auto [index, path] = IndexKeeper(sources, found.paths, options, read).open(notices);
+  std::vector<std::string> classes = read_class_list(found.paths, notices);
   return std::make_unique<ShardSet>(std::move(found.paths), std::move(index), options,
-                                    std::move(notices), std::move(path), words_of(sources));
+                                    std::move(notices), std::move(path), words_of(sources),
+                                    std::move(classes));
 }
 
 StoredIndexState look_at_index(const std::vector<std::string>& sources,

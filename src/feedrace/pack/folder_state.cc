@@ -25,7 +25,7 @@ constexpr std::string_view kIndexEnding = ".frindex";
 
 /// True for what a run of this set makes.
 bool is_ours(const std::string& name, const JournalHead& head, const std::string& prefix) {
-  if (name == kClassesFile || name == kManifestFile || name.ends_with(kIndexEnding)) return true;
+  if (name == kClassListFile || name == kManifestFile || name.ends_with(kIndexEnding)) return true;
   for (std::size_t digits = 6; digits <= 20; ++digits) {
     if (name.size() != prefix.size() + 1 + digits + 4) continue;
     const std::string number = name.substr(prefix.size() + 1, digits);

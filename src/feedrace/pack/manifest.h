@@ -7,12 +7,13 @@
 #include <vector>
 
 #include "feedrace/error.h"
+#include "feedrace/formats/class_list.h"
 
 namespace feedrace::pack {
 
 /// Of the manifest's layout.
 inline constexpr std::uint64_t kManifestVersion = 1;
-inline constexpr const char* kManifestFile = "manifest.json";
+using formats::kManifestFile;
 
 /// `manifest.json` in a folder of packed shards: what belongs to the set, and what each shard's
 /// bytes are. A set without one is not finished.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "feedrace/error.h"
+#include "feedrace/formats/class_list.h"
 #include "feedrace/formats/posix_file.h"
 #include "feedrace/pack.h"
 
@@ -24,7 +25,7 @@ std::string journal_name(const PackPart& part);
 /// Of what is being written and will be called `name`.
 std::string temporary_name(const PackPart& part, std::string_view name);
 
-inline constexpr const char* kClassesFile = "classes.txt";
+using formats::kClassListFile;
 /// "PREFIX-000042.tar".
 std::string shard_name(std::string_view prefix, std::uint64_t number);
 

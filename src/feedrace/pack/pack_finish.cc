@@ -68,7 +68,7 @@ void make_index(const PackFolder& folder, const PackOptions& options, PackReport
 
 /// "" where there is no class list.
 std::string class_list_checksum(const PackFolder& folder) {
-  const Result<std::string> checksum = checksum_of_file(folder.path_of(kClassesFile));
+  const Result<std::string> checksum = checksum_of_file(folder.path_of(kClassListFile));
   if (checksum) return *checksum;
   if (checksum.error().code != ErrorCode::kNotFound) raise(checksum.error());
   return {};

@@ -33,7 +33,7 @@ void look_for_work(const PackFolder& folder, bool has_manifest, std::vector<Foun
 void look_at_classes(const PackFolder& folder, const Manifest& manifest,
                      std::vector<Found>& found) {
   if (manifest.classes_xxh3_128.empty()) return;
-  const std::string path = folder.path_of(kClassesFile);
+  const std::string path = folder.path_of(kClassListFile);
   const Result<std::string> checksum = checksum_of_file(path);
   const auto add = [&](const char* what, std::string example) {
     found.push_back({"manifest", true, what, 1, {std::move(example)}});

@@ -100,7 +100,7 @@ std::string classes_text(const PackSource& source) {
     return formats::folder_of(shard) == folder;
   });
   if (!is_one_folder) return text;
-  const Result<std::string> beside = formats::read_whole_file(folder + "/" + kClassesFile);
+  const Result<std::string> beside = formats::read_whole_file(folder + "/" + kClassListFile);
   return beside ? *beside : text;
 }
 
@@ -331,7 +331,7 @@ class Packer::Work {
   void write_classes(const PackFolder& folder) const {
     const std::string text = classes_text(*source_);
     if (text.empty()) return;
-    const Result<void> written = folder.write(options_.part, kClassesFile, text);
+    const Result<void> written = folder.write(options_.part, kClassListFile, text);
     if (!written) raise(written.error());
   }
 

@@ -127,7 +127,17 @@ class Verification {
     find_twins(shards, options_, thread_count_, gathering_);
     note_missing_pictures(totals);
     note_uneven_fields(totals);
-    take_classes(totals, 0);
+    take_classes(totals, class_names(shards.paths));
+  }
+
+  /// Of the numbers in cls fields; labels from elsewhere have other numbers.
+  std::vector<std::string> class_names(const std::vector<std::string>& shards) {
+    const std::string& field = options_.format.label_field;
+    if (!options_.format.label_file.empty() || (field != "auto" && field != "cls")) return {};
+    std::vector<std::string> warnings;
+    std::vector<std::string> names = formats::read_class_list(shards, warnings);
+    for (std::string& warning : warnings) note("class", "about the class list", std::move(warning));
+    return names;
   }
 
   /// Shards on disk, and those that the manifest names.
@@ -275,7 +285,7 @@ class Verification {
     };
     const VerifyTotals totals = go(std::move(plan));
     find_twins(*set, gathering_);
-    take_classes(totals, set->classes().size());
+    take_classes(totals, set->classes());
   }
 
   // Both.
@@ -298,13 +308,16 @@ class Verification {
     return totals;
   }
 
-  void take_classes(const VerifyTotals& totals, std::uint64_t class_count) {
-    if (totals.classes.empty() && class_count == 0) return;
-    report_.classes = totals.classes.classes(class_count);
+  void take_classes(const VerifyTotals& totals, const std::vector<std::string>& names) {
+    if (totals.classes.empty() && names.empty()) return;
+    report_.classes = totals.classes.classes(names.size());
     if (report_.classes->empty_count == 0) return;
     std::vector<std::string> labels;
     for (const std::int64_t label : report_.classes->first_empty) {
-      labels.push_back(fmt::format("{}", label));
+      const bool is_named = static_cast<std::uint64_t>(label) < names.size();
+      labels.push_back(is_named ? fmt::format("{} ({})", label,
+                                              printable(names[static_cast<std::size_t>(label)]))
+                                : fmt::format("{}", label));
     }
     const bool is_all = labels.size() == report_.classes->empty_count;
     note("class", "classes without samples",
