@@ -14,8 +14,8 @@
 namespace feedrace::formats {
 
 /// Calls `work(i)` for every i in [0, count) on at most `thread_count` threads. Rethrows the
-/// exception of the lowest i that had one, on the caller's thread, after all threads have ended: the
-/// same one whatever the number of threads.
+/// exception of the lowest i that had one, on the caller's thread, after all threads have ended:
+/// the same one whatever the number of threads.
 inline void parallel_for(std::size_t count, std::size_t thread_count,
                          const std::function<void(std::size_t)>& work) {
   std::atomic<std::size_t> next = 0;
