@@ -41,7 +41,10 @@ Assembly::Opened Assembly::try_open(std::uint64_t serial,
   {
     std::lock_guard lock(mutex_);
     if (const auto found = find_locked(serial)) return *found;
-    if (pending_.size() >= window_) return {};
+    if (pending_.size() >= window_) {
+      wants_room_ = true;
+      return {};
+    }
   }
   auto slot = slots_->try_acquire();
   return slot ? admit(serial, order, number, std::move(slot)) : Opened{};
@@ -95,6 +98,7 @@ Assembly::Taken Assembly::take(const std::stop_token& stop,
     return !pending_.empty() && pending_.front()->remaining.load(std::memory_order_acquire) == 0;
   };
   Taken taken;
+  bool is_wanted = false;
   {
     std::unique_lock lock(mutex_);
     const bool full = changed_.wait_until(lock, stop, deadline, is_full);
@@ -106,8 +110,10 @@ Assembly::Taken Assembly::take(const std::stop_token& stop,
     taken.batch = std::move(pending_.front());
     pending_.pop_front();
     ++first_serial_;
+    is_wanted = std::exchange(wants_room_, false);
   }
   changed_.notify_all();  // There is room in the window.
+  if (is_wanted && tell_room_) tell_room_();
   return taken;
 }
 

@@ -71,6 +71,11 @@ class Assembly {
     enum class Status { kOpen, kTaken, kNoRoom } status = Status::kNoRoom;
     std::shared_ptr<PendingBatch> batch;  ///< When `kOpen`.
   };
+  /// Called on the consumer's thread when a batch is taken and a `try_open` had found no room since
+  /// the last time: a reader that waits for its storage must not find out with the next read that
+  /// comes, which may be long. To be set before readers run; throws nothing.
+  void on_room(std::function<void()> tell) { tell_room_ = std::move(tell); }
+
   /// Batch `serial`, which is batch `number` of `order`; the caller has asked for those before it.
   /// `try_open` never waits; `open` waits for room, and gives `kNoRoom` once `stop` is requested.
   Opened try_open(std::uint64_t serial, const std::shared_ptr<const order::EpochOrder>& order,
@@ -107,9 +112,11 @@ class Assembly {
   const std::size_t window_;
   const std::vector<std::string> fields_;
   const TakeOnDevice take_on_device_;
+  std::function<void()> tell_room_;
   mutable std::mutex mutex_;
   std::condition_variable_any changed_;
   std::deque<std::shared_ptr<PendingBatch>> pending_;  // Guarded by mutex_.
+  bool wants_room_ = false;                            // Guarded by mutex_. A `try_open` failed.
   bool is_opening_ = false;                            // Guarded by mutex_. A reader in `open`.
   std::uint64_t first_serial_ = 0;                     // Guarded by mutex_. Of `pending_`.
 };

@@ -96,6 +96,21 @@ TEST_F(AssemblyTest, HasNoRoomBehindTheWindow) {
   EXPECT_EQ(open(3).status, Status::kOpen);
 }
 
+TEST_F(AssemblyTest, TellsOfRoomThatWasMissing) {
+  int told = 0;
+  assembly_.on_room([&] { ++told; });
+  for (std::uint64_t serial = 0; serial < 3; ++serial) fill(*open(serial).batch);
+  ASSERT_EQ(take_now().status, TakeStatus::kTaken);
+  EXPECT_EQ(told, 0);  // Nobody has asked.
+  open(3);
+  EXPECT_EQ(open(4).status, Status::kNoRoom);
+  EXPECT_EQ(told, 0);
+  ASSERT_EQ(take_now().status, TakeStatus::kTaken);
+  EXPECT_EQ(told, 1);
+  ASSERT_EQ(take_now().status, TakeStatus::kTaken);
+  EXPECT_EQ(told, 1);
+}
+
 TEST_F(AssemblyTest, HasNoRoomWithoutASlot) {
   std::vector<std::shared_ptr<BatchSlot>> kept;
   while (auto slot = slots_->try_acquire()) kept.push_back(std::move(slot));

@@ -72,6 +72,7 @@ class ReadStage {
   /// Returns when `stop` is requested. Throws what making a back end throws, else only on defects
   /// (no memory).
   void run(const std::stop_token& stop);
+  /// Ends a wait for the storage, so that a stop or room for another batch is seen at once.
   void interrupt() noexcept;
 
   struct Waiting {

@@ -60,6 +60,9 @@ Run::Run(const RunParts& parts, std::uint64_t epoch, std::uint64_t position)
       }
     };
   };
+  assembly_.on_room([this] {
+    for (const auto& reader : readers_) reader->interrupt();
+  });
   try {
     for (const auto& reader : readers_) {
       threads_.emplace_back(guarded([this, each = reader.get()] { each->run(shutdown_.token()); }));

@@ -355,6 +355,26 @@ TEST(Shutdown, AHungReadTimesOutAndIsNamed) {
   EXPECT_THAT(message, HasSubstr("c0/003.jpg"));
 }
 
+TEST(Shutdown, ABatchThatIsTakenMakesRoomForReadsThoughAnotherReadHangs) {
+  const testing::TempDir dir;
+  LoaderOptions options = small_options(write_folder(dir, 24));
+  options.shuffle = Shuffle::kNone;
+  options.batch_size = 1;
+  options.prefetch_factor = 2;
+  testing::FaultPlan plan;
+  plan.hangs = [](const storage::ReadRequest& request) {
+    return request.path != nullptr && std::string(request.path).ends_with("c0/003.jpg");
+  };
+  options.backend_factory = faulty(plan);
+  Loader loader(options);
+  ASSERT_TRUE(loader.next());
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (loader.stats().reads < 2 && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  EXPECT_EQ(loader.stats().reads, 2u);  // The first sample, and the third.
+}
+
 TEST(Shutdown, SlowStorageIsWaitedFor) {
   const testing::TempDir dir;
   LoaderOptions options = small_options(write_folder(dir, 24));
