@@ -44,7 +44,7 @@ MAY_USE = {
     "exchange": {"core", "formats"},
     "diagnose": {"core", "host", "storage", "jpeg", "decode", "ops", "cuda"},
     "doctor": {"core", "host", "storage"},
-    "view": {"core", "host", "storage", "watch", "doctor"},
+    "view": {"core", "host", "storage", "watch", "verdict", "doctor"},
     "tools": UNDER_PIPELINE | {"pipeline", "pack", "exchange", "diagnose", "doctor", "view"},
     "python": UNDER_PIPELINE | {"pipeline", "pack"},
     "testing": {"core", "host", "storage"},

@@ -57,3 +57,17 @@ def test_a_share_may_be_a_number():
 )
 def test_figures_that_are_none_are_refused(words):
     assert len(run("estimate", *words).error(WRONG_USE).splitlines()) == 1
+
+
+def test_what_is_no_ceilings_is_named_with_its_file(tmp_path):
+    file = tmp_path / "none.json"
+    file.write_text("[]")
+    said = f"{file}: ceilings: not what feedrace bench ceilings"
+    done = run("estimate", "--images-per-second", "280", "--wait", "38%", "--ceilings", file)
+    assert said in done.error(WRONG_USE)
+    assert said in run("explain", tmp_path, "--ceilings", file).error(WRONG_USE)
+
+
+def test_one_gpu_is_not_several():
+    done = run("estimate", "--images-per-second", "280", "--wait", "38%", "--days", "12")
+    assert "x 1 GPU\n" in done.out.decode()

@@ -77,6 +77,40 @@ def test_a_report_is_well_formed_and_whole(report):
     assert "width=device-width" in report
 
 
+def table_of(report, kind):
+    """Rows of cells of the table of that class."""
+    page = ElementTree.fromstring(report.removeprefix("<!DOCTYPE html>"))
+    (table,) = (one for one in page.iter("table") if one.get("class") == kind)
+    rows = table.find("tbody").iter("tr")
+    return [["".join(cell.itertext()) for cell in row] for row in rows]
+
+
+def test_a_report_has_the_verdict_in_parts(report):
+    headings = " ".join(Page(report).headings)
+    for part in ("What to do", "What each part could give alone", "Evidence"):
+        assert part in headings
+    parts = {row[0]: row[1:] for row in table_of(report, "ceilings")}
+    assert parts.pop("this run")[0] != "0"
+    assert parts
+    assert {known for _, known in parts.values()} == {"from this run"}
+
+
+def test_evidence_has_a_row_for_each_stage(report):
+    rows = table_of(report, "stages")
+    assert [row[0].split()[0] for row in rows] == ["io", "decode", "consumer"]
+    assert report.count('class="limits"') <= 1
+    for row in rows:
+        _, threads, busy, waiting, _, level, takes = row
+        assert int(threads) >= 1
+        assert abs(int(busy.split()[0]) + int(waiting.split()[0]) - 100) <= 1
+        assert level.split()[1:] in (
+            ["reads", "in", "flight"],
+            ["samples", "to", "decode"],
+            ["batches", "ready"],
+        )
+        assert " ms a " in takes
+
+
 def test_names_can_not_break_out_of_a_report(tmp_path):
     folder = make_folder(tmp_path / '<script>alert("x")&')
     file = tmp_path / "report.html"

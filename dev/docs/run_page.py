@@ -43,7 +43,8 @@ def run_python(page: Path, block: Block, code: str, names: dict[str, object]) ->
     return printed.getvalue()
 
 
-def run_shell(page: Path, block: Block, code: str) -> None:
+def run_shell(page: Path, block: Block, code: str) -> str:
+    """Gives what it printed."""
     # A prompt marks what was typed; the rest is what came of it.
     if block.language == "console":
         typed = [line[2:] for line in code.splitlines() if line.startswith("$ ")]
@@ -52,9 +53,12 @@ def run_shell(page: Path, block: Block, code: str) -> None:
     if refused:
         found = f"{page}: line {block.line}: {refused[0].strip()} is not for a test"
         raise RuntimeError(f"{found}; put <!-- not run: why --> above the block")
-    result = subprocess.run(["bash", "-euxo", "pipefail", "-c", code], stdin=subprocess.DEVNULL)
+    command = ["bash", "-euxo", "pipefail", "-c", code]
+    result = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+    print(result.stdout, end="", flush=True)
     if result.returncode != 0:
         raise RuntimeError(f"{page}: line {block.line}: the commands end with {result.returncode}")
+    return result.stdout
 
 
 def run(page: Path, data: str) -> int:
@@ -74,7 +78,7 @@ def run(page: Path, data: str) -> int:
             printed = run_python(page, block, code, names)
             count += 1
         elif block.language in SHELLS:
-            run_shell(page, block, code)
+            printed = run_shell(page, block, code)
             count += 1
     return count
 

@@ -72,6 +72,9 @@ class Reckoning {
   }
 
   double gpus() const { return static_cast<double>(in_.gpu_count); }
+  std::string gpus_text() const {
+    return fmt::format("{} GPU{}", in_.gpu_count, in_.gpu_count == 1 ? "" : "s");
+  }
 
   std::optional<double> images_of_run() const {
     if (!in_.image_count) return std::nullopt;
@@ -84,7 +87,7 @@ class Reckoning {
     if (!images || !before_.images_per_second) return;
     const double days = *images / (*before_.images_per_second * gpus() * kSecondsADay);
     put(in_.epoch_count ? "the run" : "an epoch", fmt::format("{:.4g} days", days),
-        fmt::format("{} images / ({} GPUs x {} images/s)", number(*images), in_.gpu_count,
+        fmt::format("{} images / ({} x {} images/s)", number(*images), gpus_text(),
                     number(*before_.images_per_second)));
     if (!before_.days) {
       before_.days = days;
@@ -98,7 +101,7 @@ class Reckoning {
     if (!in_.price_per_gpu_hour || !before_.days) return;
     const double cost = *in_.price_per_gpu_hour * kHoursADay * *before_.days * gpus();
     put("the run's cost", number(cost),
-        fmt::format("{:.4g} days x {} GPUs x {:.4g} a GPU hour", *before_.days, in_.gpu_count,
+        fmt::format("{:.4g} days x {} x {:.4g} a GPU hour", *before_.days, gpus_text(),
                     *in_.price_per_gpu_hour));
     if (!before_.cost) {
       before_.cost = cost;
@@ -123,15 +126,14 @@ class Reckoning {
     if (!before_.images_per_second || !before_.days || images_of_run()) return;
     const double images = *before_.images_per_second * *before_.days * kSecondsADay * gpus();
     put("images of the whole run", number(images),
-        fmt::format("{} images/s x {:.4g} days x {} GPUs", number(*before_.images_per_second),
-                    *before_.days, in_.gpu_count));
+        fmt::format("{} images/s x {:.4g} days x {}", number(*before_.images_per_second),
+                    *before_.days, gpus_text()));
   }
 
   void derive_price() {
     if (!before_.cost || !before_.days || in_.price_per_gpu_hour) return;
     put("a GPU hour", fmt::format("{:.4g}", *before_.cost / (*before_.days * kHoursADay * gpus())),
-        fmt::format("{} / ({:.4g} days x {} GPUs)", number(*before_.cost), *before_.days,
-                    in_.gpu_count));
+        fmt::format("{} / ({:.4g} days x {})", number(*before_.cost), *before_.days, gpus_text()));
     if (before_.wait_share) {
       put("paid for waiting", number(*before_.cost * *before_.wait_share),
           fmt::format("{} x {}", number(*before_.cost), percent(*before_.wait_share)));

@@ -201,8 +201,10 @@ std::unique_ptr<Dataset> ImageFolderFormat::open(const std::vector<std::string>&
   if (!folder->warnings().empty()) {
     message += fmt::format(" ({})", fmt::join(folder->warnings(), "; "));
   }
-  message += fmt::format("; give a folder with one folder a class ({}), or .tar shards",
-                         fmt::join(options.file_endings, " "));
+  message += fmt::format(
+      "; give a folder with one folder a class ({}), .tar shards, or a list with a label for "
+      "each file (.csv .jsonl .txt .lst)",
+      fmt::join(options.file_endings, " "));
   throw Error(ErrorCode::kNotFound, message);
 }
 

@@ -15,6 +15,7 @@
 #include <fmt/format.h>
 
 #include "feedrace/core/text.h"
+#include "feedrace/tools/ceilings_file.h"
 #include "feedrace/tools/command.h"
 #include "feedrace/tools/json_text.h"
 #include "feedrace/tools/whole_file.h"
@@ -158,7 +159,7 @@ int run(Options options) {
     options.input.remedies.push_back(read_remedy(text));
   }
   if (!options.ceilings.empty()) {
-    const auto found = verdict::parse_ceilings(read_whole_text(options.ceilings));
+    const auto found = verdict::parse_ceilings(read_ceilings_text(options.ceilings));
     fill_before(found, options.input.before);
     for (auto& one : measured_remedies(found)) options.input.remedies.push_back(std::move(one));
   }

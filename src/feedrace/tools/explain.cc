@@ -12,13 +12,13 @@
 
 #include "feedrace/core/text.h"
 #include "feedrace/loader.h"
+#include "feedrace/tools/ceilings_file.h"
 #include "feedrace/tools/command.h"
 #include "feedrace/tools/interrupt.h"
 #include "feedrace/tools/json_text.h"
 #include "feedrace/tools/load_options.h"
 #include "feedrace/tools/progress.h"
 #include "feedrace/tools/whole_file.h"
-#include "feedrace/verdict/ceilings.h"
 
 namespace feedrace::tools {
 namespace {
@@ -76,9 +76,9 @@ std::optional<std::string> text_of(const std::string& path) {
 
 int run(const Options& options) {
   InterruptGuard interrupt;
-  VerdictInput input{text_of(options.ceilings)};
+  VerdictInput input;
   // Refused before time is spent.
-  if (input.ceilings_json) static_cast<void>(verdict::parse_ceilings(*input.ceilings_json));
+  if (!options.ceilings.empty()) input.ceilings_json = read_ceilings_text(options.ceilings);
   Loader loader(options.load.make());
   const InterruptGuard::Watch watch(interrupt, loader);
   warn(loader.plan().warnings);

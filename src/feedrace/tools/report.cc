@@ -4,6 +4,7 @@
 #include "feedrace/view/report.h"
 
 #include <chrono>
+#include <cstdlib>
 #include <ctime>
 #include <fstream>
 #include <memory>
@@ -27,6 +28,7 @@
 #include "feedrace/tools/progress.h"
 #include "feedrace/view/loaders.h"
 #include "feedrace/watch/counters.h"
+#include "feedrace/watch/listening.h"
 
 namespace feedrace::tools {
 namespace {
@@ -48,7 +50,13 @@ struct Options {
 /// What a loader in this process shows, in the form in which others are looked at.
 view::LoaderLook look_at(const Loader& loader) {
   const watch::Snapshot snapshot{loader.stats(), {}, loader.explain(), {}};
-  return {"", watch::to_json(snapshot), std::nullopt};
+  view::LoaderLook look{"", watch::to_json(snapshot), std::nullopt};
+  // How full its queues are, a loader tells by its socket alone.
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody here sets a variable.
+  const char* runtime_folder = std::getenv("XDG_RUNTIME_DIR");
+  look.told["counters"]["queue_length"] =
+      view::own_queue_levels(watch::socket_folders(runtime_folder));
+  return look;
 }
 
 /// A loader that is looked at while it runs.
@@ -82,7 +90,8 @@ class Observed {
     report.pictures = pictures_;
     const auto images = static_cast<double>(images_);
     report.cpu_seconds_per_1000 = images > 0 ? cpu_seconds_ * 1000 / images : 0;
-    report.verdict = error_.empty() ? loader_.explain() : "the run ended by an error: " + error_;
+    report.verdict = loader_.verdict();
+    report.error = error_;
   }
 
  private:
@@ -184,7 +193,9 @@ int run(const Options& options) {
                     {"feedrace", FEEDRACE_VERSION}};
   const std::string page = view::to_html(report);
   write_whole(options.file, {}, std::as_bytes(std::span(page)));
-  fmt::print("{}: {}\n", printable(options.file), report.verdict);
+  fmt::print("{}: {}{}\n", printable(options.file),
+             report.error.empty() ? "" : "the run ended by an error: " + report.error + "; ",
+             report.verdict.to_text());
   return kGood;
 }
 

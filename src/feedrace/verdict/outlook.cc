@@ -28,7 +28,8 @@ Outlook::Outlook(const Facts& facts) : facts_(facts) {
     const double cpu_seconds_an_image = facts.host.own_cpu_cores / facts.images_per_second;
     cores_ = Ceiling{"cores", facts.usable_cores / cpu_seconds_an_image, false, false};
   }
-  if (const auto rate = decode_rate()) {
+  const auto rate = decode_rate();
+  if (rate && !facts.reads_only) {
     const double threads = static_cast<double>(facts.decode->thread_count);
     const double own = std::min(threads, std::max(1.0, facts.usable_cores));
     decode_ = Ceiling{"decode", *rate * own, facts.ceilings.decode.has_value(), false};

@@ -372,7 +372,13 @@ void Judge::decide_storage() {
     say(fmt::format("{} of the bytes came out of {}, no disk is waited for",
                     percent(*in_.cached_share),
                     in_.has_shared_cache ? "the shared cache" : "the page cache"));
-    advise("pack small files into shards: fewer calls", "feedrace pack PATH DIR");
+    if (in_.are_files) {
+      advise("pack small files into shards: fewer calls", "feedrace pack PATH DIR");
+    } else {
+      advise(
+          "reads past the page cache (backend=\"direct\"), where the drive gives more than copies",
+          "feedrace bench io PATH");
+    }
     return;
   }
   if (in_.is_direct && (in_.is_gpu_far || in_.compat_share > 0.5)) {

@@ -11,6 +11,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "feedrace/verdict/limiting_stage.h"
+
 namespace feedrace::verdict {
 namespace {
 
@@ -217,7 +219,16 @@ std::vector<Case> cases() {
          f.read_p50_ms = 0.1;
        },
        "reading out of memory limits",
-       {"100 % of the bytes came out of the page cache"}},
+       {"100 % of the bytes came out of the page cache", "feedrace bench io PATH"}},
+      {"MemoryCopiesOfFiles",
+       Limit::kMemoryCopies,
+       [](Facts& f) {
+         f.cached_share = 1;
+         f.read_p50_ms = 0.1;
+         f.are_files = true;
+       },
+       "reading out of memory limits",
+       {"feedrace pack PATH DIR"}},
       {"MemoryCopiesWhileOthersRead",
        Limit::kMemoryCopies,
        [](Facts& f) {
@@ -471,6 +482,27 @@ TEST(Verdict, IsJson) {
   const std::string json = judge(facts).to_json();
   EXPECT_THAT(json, AllOf(StartsWith("{\"limit\":\"decode\""), HasSubstr("\"remedies\":[{")));
   EXPECT_THAT(json, Not(HasSubstr("\n")));
+}
+
+TEST(Rules, ShardsAreNotToBePackedAgain) {
+  Facts facts = plain();
+  facts.cached_share = 1;
+  EXPECT_THAT(judge(facts).to_text(), Not(HasSubstr("feedrace pack")));
+}
+
+TEST(Rules, WhereNothingIsDecodedDecodingHasNoCeiling) {
+  Facts facts = plain();
+  facts.cached_share = 1;
+  facts.reads_only = true;
+  for (const Ceiling& one : judge(facts).ceilings) EXPECT_NE(one.part, "decode");
+}
+
+TEST(LimitingStage, IsThatOfTheFirstPartThatCanNotKeepUp) {
+  EXPECT_STREQ(limiting_stage(Limit::kConsumer), "consumer");
+  EXPECT_STREQ(limiting_stage(Limit::kNeighbour), "decode");
+  EXPECT_STREQ(limiting_stage(Limit::kGpuStage), "device");
+  EXPECT_STREQ(limiting_stage(Limit::kSmallFiles), "io");
+  EXPECT_EQ(limiting_stage(Limit::kSwap), nullptr) << "the whole machine";
 }
 
 }  // namespace

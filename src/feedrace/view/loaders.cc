@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "feedrace/view/loaders.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
 #include <system_error>
+
+#include <fmt/format.h>
 
 #include "feedrace/core/json_text.h"
 #include "feedrace/core/text.h"
@@ -67,7 +72,9 @@ Json stages_between(const LoaderLook& before, const LoaderLook& after) {
     stages[stage] = {{"threads", counter(after, "stage_threads", stage)},
                      {"busy_share", busy + wait > 0 ? busy / (busy + wait) : 0},
                      {"busy_seconds", busy},
-                     {"wait_seconds", wait}};
+                     {"wait_seconds", wait},
+                     {"cpu_seconds", grown("stage_cpu_seconds")},
+                     {"items", grown("stage_items")}};
   }
   return stages;
 }
@@ -137,6 +144,22 @@ LoaderLooks look_at_loaders(const std::vector<std::string>& folders, const std::
     }
   }
   return looks;
+}
+
+nlohmann::json own_queue_levels(const std::vector<std::string>& folders) {
+  const std::string begin = fmt::format("{}-", getpid());
+  for (const std::string& folder : folders) {
+    for (const std::string& socket : watch::find_sockets(folder)) {
+      if (!std::filesystem::path(socket).filename().string().starts_with(begin)) continue;
+      const auto answer = watch::ask_socket(socket, "/stats", kAnswerMs);
+      if (!answer) continue;
+      const nlohmann::json told = parse_shallow_json(*answer);
+      if (!told.is_object()) continue;
+      const nlohmann::json& levels = at(told, "counters", "queue_length");
+      if (levels.is_object()) return levels;
+    }
+  }
+  return nlohmann::json::object();
 }
 
 Json loader_between(const LoaderLook& before, const LoaderLook& after) {

@@ -12,33 +12,18 @@
 #include "feedrace/core/text.h"
 #include "feedrace/stats.h"
 #include "feedrace/view/html.h"
+#include "feedrace/view/report_parts.h"
 #include "feedrace/view/report_style.h"
+#include "feedrace/view/report_verdict.h"
 
 namespace feedrace::view {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Colours of the stages, in the order of the way of a sample.
-constexpr std::array<std::pair<const char*, const char*>, 4> kStages = {
-    {{"io", "s2"}, {"decode", "s1"}, {"device", "s4"}, {"consumer", "s3"}}};
-
-double number(const Json& value, const char* name) {
-  const auto found = value.find(name);
-  return found != value.end() && found->is_number() ? found->get<double>() : 0;
-}
-
 double counter(const Report& report, const char* name) {
   const auto counters = report.told.find("counters");
-  return counters == report.told.end() ? 0 : number(*counters, name);
-}
-
-std::string count_text(double value) {
-  return with_commas(static_cast<std::uint64_t>(std::max(0.0, value) + 0.5));
-}
-
-std::string card(const std::string& title, const std::string& body) {
-  return fmt::format("<section class=\"card\"><h2>{}</h2>{}</section>\n", escaped(title), body);
+  return counters == report.told.end() ? 0 : number_of(*counters, name);
 }
 
 std::string fact(const std::string& value, const std::string& what) {
@@ -49,11 +34,12 @@ std::string fact(const std::string& value, const std::string& what) {
 std::string facts_of(const Report& report) {
   const Json& latency = report.told["counters"]["read_latency_seconds"];
   std::string out = "<div class=\"facts\">";
-  out += fact(count_text(number(report.whole, "samples_per_second")), "images a second");
+  out += fact(count_text(number_of(report.whole, "samples_per_second")), "images a second");
   out += fact(fmt::format("{:.2f} s", report.first_batch_seconds), "to the first batch");
   out += fact(fmt::format("{:.2f} s", report.cpu_seconds_per_1000), "CPU for 1,000 images");
   out += fact(fmt::format("{:.1f}", counter(report, "copies_per_byte")), "CPU copies a byte read");
-  out += fact(fmt::format("{:.2f} ms", 1e3 * number(latency, "p99")), "99th percentile of a read");
+  out +=
+      fact(fmt::format("{:.2f} ms", 1e3 * number_of(latency, "p99")), "99th percentile of a read");
   out += fact(count_text(counter(report, "bad_samples")), "bad samples");
   return out + "</div>\n";
 }
@@ -61,7 +47,7 @@ std::string facts_of(const Report& report) {
 std::vector<double> seconds_of(const Report& report) {
   std::vector<double> seconds;
   seconds.reserve(report.stretches.size());
-  for (const Json& each : report.stretches) seconds.push_back(number(each, "seconds"));
+  for (const Json& each : report.stretches) seconds.push_back(number_of(each, "seconds"));
   return seconds;
 }
 
@@ -73,7 +59,7 @@ std::string throughput(const Report& report) {
   chart.is_area = true;
   LineChart::Line line{"images/s", "s1", {}};
   for (const Json& each : report.stretches) {
-    line.values.push_back(number(each, "samples_per_second"));
+    line.values.push_back(number_of(each, "samples_per_second"));
   }
   chart.lines = {line};
   return card("Throughput over time", to_svg(chart));
@@ -86,12 +72,12 @@ std::string stage_lines(const Report& report) {
   chart.seconds = seconds_of(report);
   chart.highest = 100;
   std::string key = "<div class=\"key\">";
-  for (const auto& [stage, colour] : kStages) {
+  for (const auto& [stage, colour] : kReportStages) {
     if (!report.whole["stages"].contains(stage)) continue;
     LineChart::Line line{stage, colour, {}};
     for (const Json& each : report.stretches) {
       const bool is_there = each["stages"].contains(stage);
-      line.values.push_back(is_there ? 100 * number(each["stages"][stage], "busy_share") : 0);
+      line.values.push_back(is_there ? 100 * number_of(each["stages"][stage], "busy_share") : 0);
     }
     chart.lines.push_back(line);
     key += fmt::format("<span><i class=\"{}\"></i>{}</span>", colour, stage);
@@ -101,11 +87,11 @@ std::string stage_lines(const Report& report) {
 
 std::string stage_bars(const Report& report) {
   std::string out;
-  for (const auto& [stage, colour] : kStages) {
+  for (const auto& [stage, colour] : kReportStages) {
     const auto found = report.whole["stages"].find(stage);
     if (found == report.whole["stages"].end()) continue;
-    const double busy = 100 * number(*found, "busy_share");
-    const double threads = number(*found, "threads");
+    const double busy = 100 * number_of(*found, "busy_share");
+    const double threads = number_of(*found, "threads");
     out += fmt::format(
         "<div class=\"stage\"><span>{}</span><div class=\"track\"><div "
         "class=\"{}\" style=\"width:{:.1f}%\"></div>"
@@ -150,8 +136,8 @@ std::string latencies(const Report& report) {
       to_svg(chart) +
           fmt::format("<p class=\"soft\">{} reads; {:.2f} ms in the middle, {:.2f} ms at the "
                       "99th percentile, {:.2f} ms the longest.</p>",
-                      count_text(number(latency, "count")), 1e3 * number(latency, "p50"),
-                      1e3 * number(latency, "p99"), 1e3 * number(latency, "max")));
+                      count_text(number_of(latency, "count")), 1e3 * number_of(latency, "p50"),
+                      1e3 * number_of(latency, "p99"), 1e3 * number_of(latency, "max")));
 }
 
 std::string paths(const Report& report) {
@@ -159,7 +145,7 @@ std::string paths(const Report& report) {
   const Json& bytes = report.told["counters"]["read_bytes"];
   for (std::size_t i = 0; i < kPathCount; ++i) {
     const auto path = static_cast<Path>(i);
-    const double read = number(bytes, to_string(path));
+    const double read = number_of(bytes, to_string(path));
     if (read == 0) continue;
     rows += fmt::format(
         "<tr><td class=\"word\">{}</td><td class=\"number\">{}</td><td "
@@ -170,7 +156,7 @@ std::string paths(const Report& report) {
   for (const Json& each : report.told["fallbacks"]) {
     const std::string sentence = each.value("sentence", "");
     notes += fmt::format("<p>{} <span class=\"soft\">({} times)</span></p>", escaped(sentence),
-                         count_text(number(each, "count")));
+                         count_text(number_of(each, "count")));
   }
   if (notes.empty()) notes = "<p class=\"soft\">Nothing that was wanted had to be replaced.</p>";
   return card("Bytes by the path they took",
@@ -303,8 +289,9 @@ std::string to_html(const Report& report) {
       escaped(report.title) + "</title><style>" + kReportStyle + "</style></head>\n<body><main>\n";
   out += fmt::format("<h1>{}</h1><p class=\"soft\">Feedrace report, {}</p>\n",
                      escaped(report.title), escaped(report.when));
-  out += "<section class=\"card verdict\">" + escaped(report.verdict) + "</section>\n";
+  out += verdict_of(report);
   out += facts_of(report);
+  out += evidence_of(report);
   out += "<div class=\"two\">" + throughput(report) + stage_lines(report) + "</div>\n";
   out += "<div class=\"two\">" + stage_bars(report) + latencies(report) + "</div>\n";
   out += contact_sheet(report);

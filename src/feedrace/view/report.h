@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "feedrace/doctor/finding.h"
+#include "feedrace/verdict.h"
 
 namespace feedrace::view {
 
@@ -23,7 +24,8 @@ struct Report {
   std::string title;  ///< What was loaded.
   std::string when;   ///< "2026-12-01 10:30".
   std::string plan;   ///< Lines.
-  std::string verdict;
+  Verdict verdict;
+  std::string error;  ///< What ended the run; empty: the time that was given.
   /// `loader_between` of each stretch of the run, with "seconds", where it ends.
   std::vector<nlohmann::ordered_json> stretches;
   nlohmann::ordered_json whole;  ///< The same over the whole run.

@@ -20,7 +20,17 @@ p{margin:0 0 8px}
 .soft,figcaption,.tick{color:var(--soft)}
 .card{background:var(--card);border:1px solid var(--edge);border-radius:10px;padding:16px 18px;
 margin-top:16px;min-width:0}
-.verdict{border-left:5px solid var(--s1);font-size:17px;overflow-wrap:anywhere}
+.verdict{border-left:5px solid var(--s1);overflow-wrap:anywhere}
+.headline{font-size:20px;font-weight:600;margin:0}
+.headline::first-letter{text-transform:uppercase}
+ul,ol{margin:6px 0 0;padding-left:22px}
+li{margin:3px 0;overflow-wrap:anywhere}
+code{font:13px ui-monospace,monospace;background:var(--page);border-radius:4px;padding:1px 5px}
+.mark{background:var(--s1);color:var(--card);border-radius:4px;padding:1px 6px;font-size:12px}
+.limits th,.limits td{background:var(--page)}
+.limits th{color:var(--ink)}
+.stages td{font-variant-numeric:tabular-nums}
+.stages+p{margin:10px 0 0}
 .facts{display:grid;grid-template-columns:repeat(auto-fit,minmax(130px,1fr));gap:12px;margin-top:16px}
 .fact{background:var(--card);border:1px solid var(--edge);border-radius:10px;padding:12px 14px}
 .fact b{display:block;font-size:22px;font-variant-numeric:tabular-nums}
@@ -63,7 +73,11 @@ summary{cursor:pointer;overflow-wrap:anywhere}
 details p,details pre{margin:6px 0 6px 18px}
 @media (max-width:520px){main{padding:16px 12px 40px}.card{padding:14px 12px}
 .stage{grid-template-columns:76px 1fr 148px}
-.tick{font-size:20px}.tick.more{display:none}}
+.tick{font-size:20px}.tick.more{display:none}
+.stages thead{display:none}.stages tr{display:block;border-top:1px solid var(--edge);padding:6px 0}
+.stages th,.stages td{display:block;border:0;padding:1px 8px}
+.stages td:empty{display:none}
+.stages td::before{content:attr(data-head) ": ";color:var(--soft)}}
 )css";
 
 }  // namespace feedrace::view
