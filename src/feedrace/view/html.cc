@@ -74,9 +74,11 @@ void draw_scale(std::string& out, double highest, double step, const std::string
 void draw_seconds(std::string& out, double last) {
   auto to = std::back_inserter(out);
   for (const double at : ticks(last, axis_step(last))) {
-    fmt::format_to(to,
-                   "<text class=\"tick\" text-anchor=\"middle\" x=\"{:.1f}\" y=\"{}\">{} s</text>",
-                   kLeft + kPlotWidth * at / last, kHeight - 10, number_text(at));
+    // On a phone words are larger: beside its middle one at the right end would be cut off.
+    const double x = kLeft + kPlotWidth * at / last;
+    const char* anchor = x > kLeft + 0.95 * kPlotWidth ? "end" : "middle";
+    fmt::format_to(to, "<text class=\"tick\" text-anchor=\"{}\" x=\"{:.1f}\" y=\"{}\">{} s</text>",
+                   anchor, x, kHeight - 10, number_text(at));
   }
 }
 

@@ -36,6 +36,11 @@ TEST(LineChart, StaysInsideItsFrame) {
   EXPECT_THAT(svg, HasSubstr("346.0,114.0 628.0,30.0")) << svg;
 }
 
+TEST(LineChart, KeepsItsLastSecondInside) {
+  const LineChart chart{"t", "%", {1, 2}, {{"a", "s1", {50, 50}}}, 100, false};
+  EXPECT_THAT(to_svg(chart), HasSubstr("text-anchor=\"end\" x=\"628.0\" y=\"222\">2 s<"));
+}
+
 TEST(BarChart, HasNumbersThatFitBesideIt) {
   const auto highest_tick = [](double value) {
     const std::string svg = to_svg(BarChart{"t", "reads", {"a"}, {value}});
