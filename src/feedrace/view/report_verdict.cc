@@ -116,7 +116,9 @@ std::string cell(std::string_view heading, const std::string& text) {
 std::string on_core_text(const Json& seen) {
   const double busy = number_of(seen, "busy_seconds");
   const double on_core = number_of(seen, "cpu_seconds");
-  return busy > 0 && on_core > 0 ? verdict::percent(on_core / busy) + " of it" : "";
+  // A reader also takes cores between the calls that count as busy.
+  const double share = busy > 0 ? std::min(1.0, on_core / busy) : 0;
+  return share > 0 ? verdict::percent(share) + " of it" : "";
 }
 
 std::string stage_row(const Report& report, const char* stage, const Json& seen) {
