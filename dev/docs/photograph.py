@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes the pictures of docs/report.md anew: photograph.py (needs make build, make test-report)
 
-Loads the photographs of `make demo` for some seconds, and takes the report on a desk in its light form,
-and on a phone in its dark one.
+Loads the photographs of `make demo` for some seconds, and takes the report on a desk in its light
+form, and on a phone in its dark one.
 """
 
 import subprocess
