@@ -14,7 +14,7 @@ import time
 import pytest
 
 from conftest import HANG_SECONDS, run, start
-from pictures import jpeg, make_folder
+from pictures import jpeg, make_folder, make_shards
 
 BLOCK = 4096
 # Moments at which runs are killed: more in `make pack-crashes`.
@@ -431,6 +431,35 @@ def test_a_journal_cut_in_a_line_costs_one_shard(large, tmp_path):
         assert pack(*args).json()["shards_found_finished"] == 29
     assert pack("--finish", tmp_path / "out").code == 0
     assert tree(tmp_path / "out") == expected
+
+
+def excluding(tmp_path, entries, *args):
+    (tmp_path / "bad").write_text("".join(json.dumps(one) + "\n" for one in entries))
+    return pack(*args, tmp_path / "out", "--exclude", tmp_path / "bad", "--dry-run", "--json")
+
+
+def two_folders_of_one_name(tmp_path):
+    return make_shards(tmp_path / "a", 1, 5), make_shards(tmp_path / "b", 1, 5)
+
+
+def test_shards_of_one_name_are_told_apart_by_their_paths(tmp_path, monkeypatch):
+    a, b = two_folders_of_one_name(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    key = {"key": "000001", "reason": "dark"}
+    for shard in (str(a / "s-000.tar"), "a/s-000.tar", "./b/../a/s-000.tar"):
+        entries = [{"shard": shard, **key}] * 3
+        # Keys come twice, so only one of the two folders can be packed at a time.
+        assert excluding(tmp_path, entries, a).json()["samples"] == 4
+        planned = excluding(tmp_path, entries, b).json()
+        assert planned["samples"] == 5
+        assert any("bad: 1 of its samples are not in the sources" in w for w in planned["warnings"])
+
+
+def test_a_name_that_may_be_of_two_shards_is_refused(tmp_path):
+    a, b = two_folders_of_one_name(tmp_path)
+    entries = [{"shard": "s-000.tar", "key": "000001", "reason": "dark"}]
+    message = excluding(tmp_path, entries, a, b).error(2)
+    assert "line 1: shard s-000.tar may be" in message
 
 
 def class_count(*sources):

@@ -2,9 +2,9 @@
 // Indexes of DALI's readers.webdataset, as its program wds2idx writes them: "v1.2 SAMPLES", then a
 // line a sample of "EXTENSION OFFSET SIZE NAME" a member; v1.1 has no NAME.
 
-#include <sys/stat.h>
-
 #include <charconv>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
@@ -61,8 +61,7 @@ class IdxFile {
     const std::optional<std::uint64_t> count = number_of(words.next());
     if (!count)
       return wrong("line 1 has no number of samples behind v1.2; make it anew with wds2idx");
-    ForeignShard shard;
-    shard.sample_count = count;
+    ForeignShard shard;  // Its lines are counted here, and members compared with the shard.
     shard.members.emplace();
     for (std::uint64_t i = 0; i < *count; ++i) {
       if (rest.empty())
@@ -70,12 +69,8 @@ class IdxFile {
             fmt::format("line {}: it ends after {} of {} samples; make it anew with "
                         "wds2idx",
                         i + 2, i, *count));
-      if (!take_sample(take_line(rest), *shard.members)) {
-        return wrong(
-            fmt::format("line {} is no sample: \"EXTENSION OFFSET SIZE NAME\" a member, "
-                        "none with blanks",
-                        i + 2));
-      }
+      const Result<void> taken = take_sample(take_line(rest), i, *shard.members);
+      if (!taken) return taken.error();
     }
     if (rest.find_first_not_of(" \t\r\n") != std::string_view::npos) {
       return wrong(
@@ -95,18 +90,38 @@ class IdxFile {
     return line;
   }
 
-  static bool take_sample(std::string_view line, std::vector<ForeignMember>& members) {
+  Result<void> take_sample(std::string_view line, std::uint64_t sample,
+                           std::vector<ForeignMember>& members) const {
     Words words(line);
-    std::size_t count = 0;
-    while (words.next()) {  // The extension, which the name has too.
+    const std::size_t before = members.size();
+    while (const auto extension = words.next()) {
       const auto offset = number_of(words.next());
       const auto size = number_of(words.next());
       const auto name = words.next();
-      if (!offset || !size || !name) return false;
-      members.push_back({std::string(*name), *offset, *size});
-      ++count;
+      if (!offset || !size || !name) return no_sample(sample);
+      if (*extension != extension_of(*name)) {
+        return wrong(
+            fmt::format("line {}: extension {:?} of {}, whose name says another; make it "
+                        "anew with wds2idx",
+                        sample + 2, printable(*extension), printable(*name)));
+      }
+      members.push_back({std::string(*name), *offset, *size, sample});
     }
-    return count > 0;
+    return members.size() > before ? Result<void>() : no_sample(sample);
+  }
+
+  /// As wds2idx cuts names: of one without a dot, all.
+  static std::string_view extension_of(std::string_view name) {
+    const std::size_t slash = name.rfind('/');
+    const std::size_t dot = name.find('.', slash == std::string_view::npos ? 0 : slash + 1);
+    return dot == std::string_view::npos ? name : name.substr(dot + 1);
+  }
+
+  Failure no_sample(std::uint64_t sample) const {
+    return wrong(
+        fmt::format("line {} is no sample: \"EXTENSION OFFSET SIZE NAME\" a member, "
+                    "none with blanks",
+                    sample + 2));
   }
 
   Failure wrong(const std::string& what) const {
@@ -126,20 +141,26 @@ class DaliIndex : public ForeignIndex {
 
   Result<ForeignShard> shard(const std::string& path) const override {
     const std::string file = folder_ + "/" + dali_index_name(formats::base_name(path));
-    struct stat status{};
-    if (stat(file.c_str(), &status) != 0) {
+    std::error_code error;
+    if (!std::filesystem::exists(file, error)) {
       return Failure{ErrorCode::kNotFound,
                      fmt::format("{}: not there, and {} has no other index; make it with wds2idx",
                                  printable(file), printable(path))};
     }
-    Result<std::string> text = read_index_text(file);
+    const std::uintmax_t shard_bytes = std::filesystem::file_size(path, error);
+    if (error) return formats::system_failure(path, "stat", error.value());
+    Result<std::string> text = read_index_text(file, most_bytes(shard_bytes));
     if (!text) return text.error();
-    Result<ForeignShard> shard = IdxFile(file, *std::move(text)).parse();
-    if (shard) shard->mtime_ns = formats::mtime_ns(status);
-    return shard;
+    return IdxFile(file, *std::move(text)).parse();
   }
 
  private:
+  /// A member has a header of 512 bytes in the shard and its name, which is here twice at most.
+  static std::uint64_t most_bytes(std::uint64_t shard_bytes) noexcept {
+    constexpr std::uint64_t kHeadBytes = 4096;
+    return 2 * shard_bytes + kHeadBytes;
+  }
+
   const std::string folder_;
   const std::vector<std::string> no_names_;
 };

@@ -29,15 +29,12 @@ bool has_idx_files(const std::string& folder) {
   return false;
 }
 
-/// Of DALI's index of a shard, 40 bytes a member: 25 million of them.
-constexpr std::uintmax_t kMostTextBytes = std::uintmax_t{1} << 30;
-
 }  // namespace
 
-Result<std::string> read_index_text(const std::string& path) {
+Result<std::string> read_index_text(const std::string& path, std::uint64_t most_bytes) {
   std::error_code error;
   const std::uintmax_t size = fs::file_size(path, error);
-  if (!error && size > kMostTextBytes) {
+  if (!error && size > most_bytes) {
     return Failure{ErrorCode::kCorruptData,
                    fmt::format("{}: {}, more than an index has; name another file", printable(path),
                                human_bytes(size))};

@@ -17,6 +17,7 @@ struct ForeignMember {
   std::string name;  ///< As in the tar.
   std::uint64_t offset_bytes = 0;
   std::uint64_t size_bytes = 0;
+  std::uint64_t sample = 0;  ///< Number of its sample in the index of the shard, from 0.
 };
 
 /// What another loader's index says of one shard. Nothing of it is true until it was compared with
@@ -26,7 +27,8 @@ struct ForeignShard {
   std::optional<std::uint64_t> sample_count;
   /// In the order of the index; nothing where it knows shards only.
   std::optional<std::vector<ForeignMember>> members;
-  std::int64_t mtime_ns = 0;  ///< Of the index: what changed later it can't know.
+  /// A-Z of what stands behind the first dot of a name counts as a-z.
+  bool folds_field_case = false;
 };
 
 /// The index of another loader. Thread-safe.
@@ -46,8 +48,12 @@ class ForeignIndex {
 /// kInvalidArgument for what is none of these.
 std::unique_ptr<ForeignIndex> open_foreign_index(const std::string& path);
 
-/// The text of an index. Failures: kNotFound, kIo; kCorruptData for one that is larger than any.
-Result<std::string> read_index_text(const std::string& path);
+/// No list of shards is larger: a million shards with long names take less.
+inline constexpr std::uint64_t kMostListBytes = std::uint64_t{256} << 20;
+
+/// The text of an index. Failures: kNotFound, kIo (what is no regular file, too); kCorruptData for
+/// one of more than `most_bytes`, of which nothing is read.
+Result<std::string> read_index_text(const std::string& path, std::uint64_t most_bytes);
 
 // One a file of its own name.
 std::unique_ptr<ForeignIndex> open_dali_index(const std::string& folder);

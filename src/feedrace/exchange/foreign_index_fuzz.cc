@@ -63,8 +63,8 @@ void read_by(const std::string& index_path, const std::string& shard) {
     if (!foreign) return check_message(foreign.error().message);
     const auto scanned = scan_by_index(shard, *foreign, {"auto", "label", nullptr});
     if (!scanned) return check_message(scanned.error().message);
-    check(scanned->scan.keys == "a/0a/1b");
-    check(scanned->scan.label.size() == testing::kSampleCount);
+    check(scanned->keys == "a/0a/1b");
+    check(scanned->label.size() == testing::kSampleCount);
   } catch (const feedrace::Error& error) {
     check_message(error.what());
   }

@@ -34,13 +34,13 @@ class ForeignIndexTest : public ::testing::Test {
       const auto index = open_foreign_index(path);
       const Result<ForeignShard> foreign = index->shard(shard_);
       if (!foreign) return checked(foreign.error().message);
-      const Result<ForeignScan> scanned =
+      const Result<formats::ShardScan> scanned =
           scan_by_index(shard_, *foreign, {"auto", "label", nullptr});
       if (!scanned) return checked(scanned.error().message);
-      EXPECT_EQ(scanned->scan.sample_count(), testing::kSampleCount);
-      EXPECT_EQ(scanned->scan.keys, "a/0a/1b");
-      EXPECT_EQ(scanned->scan.label, std::vector<std::int64_t>(3, 7));
-      EXPECT_EQ(scanned->scan.offset_bytes.back(), 7168);
+      EXPECT_EQ(scanned->sample_count(), testing::kSampleCount);
+      EXPECT_EQ(scanned->keys, "a/0a/1b");
+      EXPECT_EQ(scanned->label, std::vector<std::int64_t>(3, 7));
+      EXPECT_EQ(scanned->offset_bytes.back(), 7168);
       return "";
     } catch (const Error& error) {
       return checked(error.what());
@@ -117,7 +117,8 @@ TEST_F(DaliIndexTest, LiesAreRefusedWithTheirLine) {
       {"v1.2 1\njpg 18446744073709551615 1 a/0.jpg\n", "something else than the shard"},
       {"v1.2 1\njpg 512 18446744073709551615 a/0.jpg\n", "something else than the shard"},
       {"v1.2 1\njpg 512 600 \xff\xfe.jpg\n", "\\xff\\xfe.jpg of 600 bytes"},
-      {"v1.2 1\njpg 512 600 .\n", "something else than the shard"},
+      {"v1.2 1\njpg 512 600 .\n", "line 2: extension \"jpg\" of ., whose name says another"},
+      {"v1.2 1\npng 512 600 a/0.jpg\n", "extension \"png\" of a/0.jpg"},
   };
   for (const auto& one : cases) {
     EXPECT_THAT(outcome_of("t-0.idx", one.text), HasSubstr(one.reason)) << one.text;
@@ -140,7 +141,9 @@ TEST_F(WidsIndexTest, CutAtAnyByteIsRefused) {
 }
 
 TEST_F(WidsIndexTest, LiesAreRefusedWithTheirEntry) {
-  const auto list = [](const std::string& shards) { return R"({"shardlist": )" + shards + "}"; };
+  const auto list = [](const std::string& shards) {
+    return R"({"__kind__": "wids-shard-index-v1", "wids_version": 1, "shardlist": )" + shards + "}";
+  };
   const struct {
     std::string text;
     const char* reason;
@@ -149,6 +152,10 @@ TEST_F(WidsIndexTest, LiesAreRefusedWithTheirEntry) {
       {"\xff", "no shard list of wids"},
       {"[]", "no shard list of wids"},
       {"{}", "no shard list of wids"},
+      {R"({"shardlist": []})", "is not there"},
+      {R"({"__kind__": "x", "wids_version": 1, "shardlist": []})", "\"__kind__\" is \"x\""},
+      {R"({"__kind__": "wids-shard-index-v1", "wids_version": 2, "shardlist": []})",
+       "\"wids_version\" is 2"},
       {std::string(1'000'000, '['), "no shard list of wids"},
       {list("5"), "no shard list of wids"},
       {list(R"({"a": {"url": "t-0.tar", "nsamples": 3}})"), "no shard list of wids"},
@@ -263,8 +270,8 @@ TEST_F(EnergonIndexTest, LiesOfTheDatabaseAreRefused) {
       {"UPDATE sample_parts SET content_byte_offset = -1", "place is no number"},
       {"UPDATE sample_parts SET content_byte_size = NULL", "place is no number"},
       {"UPDATE sample_parts SET content_byte_size = 9223372036854775807", "something else"},
-      {"UPDATE samples SET sample_key = x'ff'", "\\xff.jpg"},
-      {"UPDATE samples SET sample_key = NULL", "something else"},
+      {"UPDATE samples SET sample_key = x'ff'", "key is no text"},
+      {"UPDATE samples SET sample_key = NULL", "key is no text"},
       {"DELETE FROM sample_parts", "it lacks a/0.jpg"},
       {"INSERT INTO sample_parts SELECT a.* FROM sample_parts a, sample_parts b",
        "than fit into it"},
@@ -286,7 +293,8 @@ TEST_F(EnergonIndexTest, WhatIsNoDatabaseIsRefused) {
   EXPECT_THAT(outcome(path), HasSubstr("file is not a database"));
   std::filesystem::remove(path);
   std::filesystem::create_directory(path);
-  EXPECT_THAT(outcome(dir_ / ".nv-meta"), HasSubstr(".nv-meta/index.sqlite: SQLite says: "));
+  EXPECT_THAT(outcome(dir_ / ".nv-meta"),
+              HasSubstr(".nv-meta/index.sqlite: not a regular file, as Energon's index is"));
 }
 
 }  // namespace

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "feedrace/exchange/import.h"
 
-#include <atomic>
 #include <optional>
-#include <unordered_set>
+#include <unordered_map>
 #include <utility>
 
 #include <fmt/format.h>
@@ -21,8 +20,15 @@ namespace {
 /// A shard that only one side knows would be lost in silence.
 void check_names(const std::vector<std::string>& paths, const ForeignIndex& index,
                  const std::string& index_path) {
-  std::unordered_set<std::string> names;
-  for (const std::string& path : paths) names.insert(formats::base_name(path));
+  std::unordered_map<std::string, std::string> names;
+  for (const std::string& path : paths) {
+    const auto [other, is_new] = names.emplace(formats::base_name(path), path);
+    if (is_new) continue;
+    throw Error(ErrorCode::kInvalidArgument,
+                fmt::format("{} and {}: the index knows shards by their names alone; import sets "
+                            "whose shards have different names",
+                            printable(other->second), printable(path)));
+  }
   for (const std::string& name : index.shard_names()) {
     if (names.contains(name)) continue;
     throw Error(ErrorCode::kNotFound,
@@ -46,17 +52,14 @@ ImportedIndex import_index(const std::vector<std::string>& shards, const std::st
   }
   ImportedIndex imported;
   imported.kind = index->kind();
-  std::atomic<std::uint64_t> read_shard_count = 0;
-  options.rebuild_index = true;  // What is stored was not made from this index.
+  options.rebuild_index = true;  // What is stored was not compared with this index.
   imported.set = formats::open_shards(shards, options, [&](const std::string& path) {
-    Result<ForeignShard> foreign = index->shard(path);
+    const Result<ForeignShard> foreign = index->shard(path);
     if (!foreign) raise(foreign.error());
-    Result<ForeignScan> scanned = scan_by_index(path, *foreign, labels);
-    if (!scanned) raise(scanned.error());
-    if (scanned->has_read_headers) ++read_shard_count;
-    return std::move(scanned->scan);
+    Result<formats::ShardScan> scan = scan_by_index(path, *foreign, labels);
+    if (!scan) raise(scan.error());
+    return *std::move(scan);
   });
-  imported.read_shard_count = read_shard_count;
   return imported;
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,14 +13,13 @@ namespace feedrace::exchange {
 struct ImportedIndex {
   std::unique_ptr<formats::ShardSet> set;
   std::string kind;  ///< "DALI", "wids", "Energon".
-  /// Shards whose headers were all read, as the index does not say enough of them.
-  std::uint64_t read_shard_count = 0;
 };
 
-/// Makes our index of shards from that of another loader, which lies at `index_path`, and stores it
-/// as `open_shards` does. Throws Error: as `open_foreign_index` and `open_shards`; kNotFound where
-/// the index lacks a shard or has one that is not among them; kCorruptData where it says something
-/// else than a shard, and nothing is stored then.
+/// Makes our index of shards, compares their headers with what the index of another loader at
+/// `index_path` says, and stores ours as `open_shards` does. Throws Error: as `open_foreign_index`
+/// and `open_shards`; kNotFound where the index lacks a shard or has one that is not among them;
+/// kInvalidArgument for two shards of one name, by which indexes know them; kCorruptData where it
+/// says something else than a shard. Nothing is stored then.
 ImportedIndex import_index(const std::vector<std::string>& shards, const std::string& index_path,
                            formats::OpenOptions options);
 

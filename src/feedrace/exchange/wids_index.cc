@@ -2,8 +2,6 @@
 // Shard lists of wids, the random access that webdataset had up to 0.2: a JSON document that names
 // shards and their numbers of samples, not what is in them.
 
-#include <sys/stat.h>
-
 #include <unordered_map>
 #include <utility>
 
@@ -22,6 +20,9 @@ namespace {
 
 using nlohmann::json;
 
+constexpr const char* kKind = "wids-shard-index-v1";
+constexpr int kVersion = 1;
+
 [[noreturn]] void refuse_list(const std::string& path) {
   throw Error(ErrorCode::kCorruptData,
               fmt::format("{}: no shard list of wids: a \"shardlist\" of objects with \"url\" and "
@@ -31,10 +32,19 @@ using nlohmann::json;
 
 class WidsIndex : public ForeignIndex {
  public:
-  WidsIndex(std::string path, const json& value, std::int64_t mtime_ns) : path_(std::move(path)) {
+  WidsIndex(std::string path, const json& value) : path_(std::move(path)) {
     const json& list = value.at("shardlist");
     if (!list.is_array()) refuse_list(path_);
-    for (const json& one : list) add(one, mtime_ns);
+    // wids itself asks for the version alone; lists made by hand often have no kind.
+    if (value.contains("__kind__")) expect(value, "__kind__", kKind);
+    expect(value, "wids_version", kVersion);
+    if (value.contains("datasets")) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  fmt::format("{}: has \"datasets\", lists of other places, which are not read; "
+                              "import a list of all shards",
+                              printable(path_)));
+    }
+    for (const json& one : list) add(one);
   }
 
   std::string_view kind() const noexcept override { return "wids"; }
@@ -48,11 +58,19 @@ class WidsIndex : public ForeignIndex {
   }
 
  private:
-  void add(const json& one, std::int64_t mtime_ns) {
+  void expect(const json& value, const char* member, const json& wanted) const {
+    const auto found = value.find(member);
+    if (found != value.end() && *found == wanted) return;
+    throw Error(
+        ErrorCode::kCorruptData,
+        fmt::format("{}: {:?} is {}, not {}; make it anew with widsindex", printable(path_), member,
+                    found == value.end() ? "not there" : printable(shown(*found)), wanted.dump()));
+  }
+
+  void add(const json& one) {
     ForeignShard shard;
     shard.sample_count = number(one.at("nsamples"));
     if (one.contains("filesize")) shard.size_bytes = number(one["filesize"]);
-    shard.mtime_ns = mtime_ns;
     const std::string name = formats::base_name(one.at("url").get<std::string>());
     if (!shards_.emplace(name, std::move(shard)).second) {
       throw Error(ErrorCode::kCorruptData,
@@ -84,13 +102,10 @@ class WidsIndex : public ForeignIndex {
 }  // namespace
 
 std::unique_ptr<ForeignIndex> open_wids_index(const std::string& file) {
-  const Result<std::string> text = read_index_text(file);
+  const Result<std::string> text = read_index_text(file, kMostListBytes);
   if (!text) raise(text.error());
-  struct stat status{};
-  const bool has_status = stat(file.c_str(), &status) == 0;
   try {
-    return std::make_unique<WidsIndex>(file, parse_shallow_json(*text),
-                                       has_status ? formats::mtime_ns(status) : 0);
+    return std::make_unique<WidsIndex>(file, parse_shallow_json(*text));
   } catch (const json::exception&) {
     refuse_list(file);
   }
@@ -103,7 +118,7 @@ bool is_wids_index(std::string_view head) {
 void write_wids_index(const std::string& path, const std::string& name,
                       const std::vector<WidsShard>& shards) {
   // As `widsindex create` writes it, without checksums: wids checks those that are there.
-  nlohmann::ordered_json value = {{"__kind__", "wids-shard-index-v1"}, {"wids_version", 1}};
+  nlohmann::ordered_json value = {{"__kind__", kKind}, {"wids_version", kVersion}};
   value["shardlist"] = json::array();
   for (const WidsShard& shard : shards) {
     if (!is_utf8(shard.url)) {

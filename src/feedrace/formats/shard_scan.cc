@@ -46,8 +46,9 @@ struct Label {
 
 class Scan {
  public:
-  Scan(const ByteSource& source, const std::string& name, const LabelSource& labels)
-      : reader_(source, name), name_(name), labels_(labels) {}
+  Scan(const ByteSource& source, const std::string& name, const LabelSource& labels,
+       const MemberVisitor& visit)
+      : reader_(source, name), name_(name), labels_(labels), visit_(visit) {}
 
   Result<ShardScan> run() {
     TarMember member;
@@ -55,6 +56,9 @@ class Scan {
       const Result<bool> found = reader_.next(member);
       if (!found) return found.error();
       if (!*found) break;
+      if (visit_) {
+        if (const Result<void> seen = visit_(member); !seen) return seen.error();
+      }
       if (const Result<void> taken = take(member); !taken) return taken.error();
     }
     close_sample();
@@ -155,6 +159,7 @@ class Scan {
   TarReader reader_;
   const std::string& name_;
   const LabelSource& labels_;
+  const MemberVisitor& visit_;
   ShardScan scan_;
   bool open_ = false;
   Label label_;
@@ -293,18 +298,19 @@ bool says_damage(std::string_view finding) noexcept {
 }
 
 Result<ShardScan> scan_shard(const ByteSource& source, const std::string& name,
-                             const LabelSource& labels) {
-  Result<ShardScan> scan = Scan(source, name, labels).run();
+                             const LabelSource& labels, const MemberVisitor& visit) {
+  Result<ShardScan> scan = Scan(source, name, labels, visit).run();
   if (!scan) return scan;
   ShardScan grouped = regroup(*std::move(scan));
   if (grouped.sample_count() == 0) grouped.findings.add(kEmpty, "");
   return grouped;
 }
 
-Result<ShardScan> scan_shard_file(const std::string& path, const LabelSource& labels) {
+Result<ShardScan> scan_shard_file(const std::string& path, const LabelSource& labels,
+                                  const MemberVisitor& visit) {
   const Result<FileSource> source = FileSource::open(path);
   if (!source) return source.error();
-  Result<ShardScan> scan = scan_shard(*source, path, labels);
+  Result<ShardScan> scan = scan_shard(*source, path, labels, visit);
   if (!scan) return scan;
   Result<ShardIdentity> identity = identify(*source);
   if (!identity) return identity.error();

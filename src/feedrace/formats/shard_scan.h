@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -72,15 +73,19 @@ struct ShardScan {
 /// odd, and nothing of a data set is missing.
 bool says_damage(std::string_view finding) noexcept;
 
+/// Sees every member of a tar in order, as its header has it. A Failure of it ends the scan.
+using MemberVisitor = std::function<Result<void>(const TarMember&)>;
+
 /// Reads the headers of a shard, and the labels in it, and groups members into samples. Parts of
 /// one sample that lie apart are put together, and a sample that has a field twice is left out;
-/// both are in the findings. Failures: as `TarReader`, and kInvalidArgument for more than 65,535
-/// different fields.
+/// both are in the findings. Failures: as `TarReader`, those of `visit`, and kInvalidArgument for
+/// more than 65,535 different fields.
 Result<ShardScan> scan_shard(const ByteSource& source, const std::string& name,
-                             const LabelSource& labels);
+                             const LabelSource& labels, const MemberVisitor& visit = {});
 
 /// The same for a file; fills `identity`.
-Result<ShardScan> scan_shard_file(const std::string& path, const LabelSource& labels);
+Result<ShardScan> scan_shard_file(const std::string& path, const LabelSource& labels,
+                                  const MemberVisitor& visit = {});
 
 /// Size, time and hash of a file. Failures: kNotFound, kIo.
 Result<ShardIdentity> identify_shard(const std::string& path);

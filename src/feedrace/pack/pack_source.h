@@ -48,7 +48,7 @@ class PackSource {
   virtual std::uint64_t size() const noexcept = 0;
   /// In the tar: canonical for files, as it is for shards.
   virtual std::string key(std::uint64_t sample) const = 0;
-  /// As lists of bad samples have it: `Dataset::key()`, and the base name of the shard, or "".
+  /// As lists of bad samples have it: `Dataset::key()`, and the path of the shard, or "".
   virtual std::string listed_key(std::uint64_t sample) const = 0;
   virtual std::string listed_shard(std::uint64_t /*sample*/) const { return {}; }
   /// For messages.

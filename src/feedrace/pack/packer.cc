@@ -120,6 +120,12 @@ std::vector<Manifest::LeftOut> left_out_unlisted(const PackOptions& options,
   return left_out;
 }
 
+/// The same list, once it knows the sources' shards.
+const ExcludeList& found(ExcludeList& exclude, const PackSource& source) {
+  exclude.find_shards(source.dataset().shards());
+  return exclude;
+}
+
 storage::StorageChoice choose(const PackOptions& options, const PackSource& source,
                               const std::shared_ptr<storage::FallbackLog>& log) {
   storage::StorageNeeds needs;
@@ -141,7 +147,7 @@ class Packer::Work {
         exclude_(options_.exclude_file.empty() ? ExcludeList()
                                                : ExcludeList(options_.exclude_file)),
         source_(open_pack_source(options_.sources, options_.format)),
-        layout_(*source_, options_, exclude_),
+        layout_(*source_, options_, found(exclude_, *source_)),
         pictures_(*source_, options_, layout_),
         log_(std::make_shared<storage::FallbackLog>()),
         storage_(choose(options_, *source_, log_)) {
@@ -413,7 +419,7 @@ class Packer::Work {
 
   const std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
   const PackOptions options_;
-  const ExcludeList exclude_;
+  ExcludeList exclude_;
   const std::unique_ptr<PackSource> source_;
   ShardLayout layout_;
   const PicturePlan pictures_;

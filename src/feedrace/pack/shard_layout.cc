@@ -2,6 +2,7 @@
 #include "feedrace/pack/shard_layout.h"
 
 #include <algorithm>
+#include <unordered_set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -118,7 +119,7 @@ std::uint64_t ShardLayout::sample_at(std::uint64_t position) const noexcept {
 void ShardLayout::choose_samples(const PackSource& source, const PackOptions& options,
                                  const ExcludeList& exclude) {
   std::vector<SourceMember> members;
-  std::uint64_t excluded = 0;
+  std::unordered_set<const std::string*> met;  // Of the list; two samples may have one key.
   const auto leave_out = [&](std::uint64_t sample, std::string reason) {
     if (!kept_) {
       kept_.emplace();
@@ -130,7 +131,7 @@ void ShardLayout::choose_samples(const PackSource& source, const PackOptions& op
     if (exclude.size() != 0) {
       const std::string* reason = exclude.reason(source.listed_shard(i), source.listed_key(i));
       if (reason != nullptr) {
-        ++excluded;
+        met.insert(reason);
         leave_out(i, "excluded: " + *reason);
         continue;
       }
@@ -145,7 +146,7 @@ void ShardLayout::choose_samples(const PackSource& source, const PackOptions& op
     if (kept_) kept_->push_back(i);
   }
   sample_count_ = kept_ ? kept_->size() : source.size();
-  unmatched_excludes_ = exclude.size() - excluded;
+  unmatched_excludes_ = exclude.size() - met.size();
 }
 
 void ShardLayout::cut(const PackSource& source, const PackOptions& options,

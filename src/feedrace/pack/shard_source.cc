@@ -37,7 +37,7 @@ class ShardSource : public PackSource {
   }
   std::string listed_key(std::uint64_t sample) const override { return key(sample); }
   std::string listed_shard(std::uint64_t sample) const override {
-    return formats::base_name(set_->shards()[set_->entry_shard(sample)]);
+    return set_->shards()[set_->entry_shard(sample)];
   }
   std::string where(std::uint64_t sample) const override {
     return fmt::format("{}: sample {}", printable(set_->shards()[set_->entry_shard(sample)]),

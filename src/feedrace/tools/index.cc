@@ -170,17 +170,22 @@ void add_index(CLI::App& app) {
   options->data.add_to(*command);
   command->add_option("--threads", options->data.format.thread_count,
                       "Threads that read headers; 0: one for each usable core");
-  command->add_flag("--rebuild", options->data.format.rebuild_index,
-                    "Make it anew even if the stored one fits");
-  command
-      ->add_flag("--crop-index", options->data.format.make_crop_index,
-                 "Also of each JPEG in an image folder or tar shards (not a list), so that crops "
-                 "are decoded faster: at most 1.5 % of the data")
-      ->check(without_value());
+  CLI::Option* rebuilt = command->add_flag("--rebuild", options->data.format.rebuild_index,
+                                           "Make it anew even if the stored one fits");
+  CLI::Option* with_crops =
+      command
+          ->add_flag(
+              "--crop-index", options->data.format.make_crop_index,
+              "Also of each JPEG in an image folder or tar shards (not a list), so that crops "
+              "are decoded faster: at most 1.5 % of the data")
+          ->check(without_value());
   CLI::Option* exported = command
                               ->add_option("--format", options->exchange.format,
                                            "Write an index for another loader instead")
-                              ->check(CLI::IsMember({"dali", "wids"}));
+                              ->check(CLI::IsMember({"dali", "wids"}))
+                              // Of what is written for others they would change nothing.
+                              ->excludes(rebuilt)
+                              ->excludes(with_crops);
   command
       ->add_option("--to", options->exchange.target,
                    "Where that goes: a folder for dali, a file for wids; beside the shards if left "

