@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from os import PathLike
 from typing import Any, Literal, NamedTuple, NoReturn
@@ -22,6 +23,7 @@ from feedrace.errors import (
     invalid,
     shown,
 )
+from feedrace.progress_line import ProgressLine
 
 __all__ = ["PackPlan", "PackProgress", "PackReport", "finish_pack", "pack"]
 
@@ -152,7 +154,7 @@ def pack(
     io: Literal["auto", "uring", "direct", "buffered"] = "auto",
     part: tuple[int, int] | None = None,
     dry_run: bool = False,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
     **others: NoReturn,
 ) -> PackReport | PackPlan:
     """Packs samples into tar shards that every WebDataset reader reads.
@@ -191,8 +193,8 @@ def pack(
         part: (i, n): only every n-th shard, from the i-th, for n machines that pack into one
             folder; `finish_pack` makes one set of them.
         dry_run: Only plan, and return a `PackPlan`.
-        progress: Called with a `PackProgress` ten times a second at most. What it raises ends the
-            run in order.
+        progress: True: a line on standard error. A function: called with a `PackProgress` ten times
+            a second at most; what it raises ends the run in order.
 
     Raises:
         Error: An argument can't be, two samples have one key, or the folder holds something else
@@ -235,7 +237,8 @@ def pack(
     if part is not None:
         given["part"] = _check_part(where, part)
     is_plan = check_bool(where, "dry_run", dry_run)
-    made = _feedrace.pack(given, _told(where, progress), is_plan)
+    with _told(where, progress) as tell:
+        made = _feedrace.pack(given, tell, is_plan)
     return PackPlan(**json.loads(made)) if is_plan else _report(made)
 
 
@@ -243,7 +246,7 @@ def finish_pack(
     folder: Path,
     *extra: NoReturn,
     crop_index: bool = False,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
     **others: NoReturn,
 ) -> PackReport:
     """Makes one set of what `pack` has packed in parts: index and manifest.
@@ -262,7 +265,8 @@ def finish_pack(
         "folder": os.fsencode(check_path(where, "folder", folder)),
         "crop_index": check_bool(where, "crop_index", crop_index),
     }
-    return _report(_feedrace.finish_pack(given, _told(where, progress)))
+    with _told(where, progress) as tell:
+        return _report(_feedrace.finish_pack(given, tell))
 
 
 def _pictures(
@@ -299,16 +303,24 @@ def _check_part(where: str, part: object) -> tuple[int, int]:
     return check_int(where, "part[0]", items[0], 1, count), count
 
 
-def _told(where: str, progress: Progress | None) -> Callable[..., None] | None:
-    if progress is None:
-        return None
-    if not callable(progress):
-        raise invalid(where, f"progress is {shown(progress)}", "give a function, or leave it out")
-
-    def tell(*values: Any) -> None:
-        progress(PackProgress(*values))
-
-    return tell
+@contextmanager
+def _told(
+    where: str, progress: Progress | bool | None
+) -> Generator[Callable[..., None] | None, None, None]:
+    """What the work calls, for as long as it goes on."""
+    if progress is None or progress is False:
+        yield None
+    elif progress is True:
+        line = ProgressLine("shards")
+        try:
+            yield lambda phase, samples, _, share: line.update(samples, share, phase)
+        finally:
+            line.close()
+    elif callable(progress):
+        yield lambda *values: progress(PackProgress(*values))
+    else:
+        found = f"progress is {shown(progress)}"
+        raise invalid(where, found, "give True, a function, or leave it out")
 
 
 def _report(made: bytes) -> PackReport:

@@ -19,6 +19,7 @@ from feedrace.errors import (
     invalid,
     shown,
 )
+from feedrace.progress_line import ProgressLine
 
 __all__ = ["VerifyReport", "verify"]
 
@@ -75,7 +76,7 @@ def verify(
     label_field: str | None = "auto",
     label_json_key: str = "label",
     label_file: Path | None = None,
-    progress: Callable[[int, float], object] | None = None,
+    progress: Callable[[int, float], object] | bool | None = None,
 ) -> VerifyReport:
     """Reads a data set as the loader would, all of it, and says what is wrong.
 
@@ -88,8 +89,9 @@ def verify(
         num_threads: That read, hash and decode. None: the cores that this process may use.
         max_pixels: Larger pictures are bad.
         image_fields, label_field, label_json_key, label_file: As `ImageLoader` has them.
-        progress: Called several times a second with the samples that are done and the share of all.
-            What it raises ends the work, and so does Ctrl-C; no list is written then.
+        progress: True: a line on standard error. A function: called several times a second with the
+            samples that are done and the share of all. What it raises ends the work, and so does
+            Ctrl-C; no list is written then.
 
     Returns:
         What was found; true when nothing is bad.
@@ -97,26 +99,35 @@ def verify(
     Raises:
         Error: What keeps it from looking, such as a path that is not there; damage is reported.
     """
+    line = ProgressLine("verified") if progress is True else None
+    if line is not None:
+        progress = line.update
+    elif progress is False:
+        progress = None
     if progress is not None and not callable(progress):
-        raise invalid(_WHERE, f"progress is {shown(progress)}", "give a function, or None")
+        raise invalid(_WHERE, f"progress is {shown(progress)}", "give True, a function, or None")
     if label_field is None:
         label_field = ""
-    found = _feedrace.verify(
-        sources=[os.fsencode(path) for path in _paths("data", data)],
-        decode=check_bool(_WHERE, "decode", decode),
-        allow_flagged=check_bool(_WHERE, "allow_flagged", allow_flagged),
-        require=[os.fsencode(name) for name in _texts("require", require)],
-        bad_file=_path("bad_file", bad_file),
-        threads=0
-        if num_threads is None
-        else check_int(_WHERE, "num_threads", num_threads, 1, _MAX_THREADS),
-        max_pixels=check_int(_WHERE, "max_pixels", max_pixels, 1, 1 << 40),
-        image_fields=None if image_fields is None else _texts("image_fields", image_fields),
-        label_field=check_text(_WHERE, "label_field", label_field),
-        label_json_key=check_text(_WHERE, "label_json_key", label_json_key),
-        label_file=_path("label_file", label_file),
-        progress=progress,
-    )
+    try:
+        found = _feedrace.verify(
+            sources=[os.fsencode(path) for path in _paths("data", data)],
+            decode=check_bool(_WHERE, "decode", decode),
+            allow_flagged=check_bool(_WHERE, "allow_flagged", allow_flagged),
+            require=[os.fsencode(name) for name in _texts("require", require)],
+            bad_file=_path("bad_file", bad_file),
+            threads=0
+            if num_threads is None
+            else check_int(_WHERE, "num_threads", num_threads, 1, _MAX_THREADS),
+            max_pixels=check_int(_WHERE, "max_pixels", max_pixels, 1, 1 << 40),
+            image_fields=None if image_fields is None else _texts("image_fields", image_fields),
+            label_field=check_text(_WHERE, "label_field", label_field),
+            label_json_key=check_text(_WHERE, "label_json_key", label_json_key),
+            label_file=_path("label_file", label_file),
+            progress=progress,
+        )
+    finally:
+        if line is not None:
+            line.close()
     return VerifyReport(json.loads(found))
 
 

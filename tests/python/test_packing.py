@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """`fr.pack` and `fr.finish_pack`: what `feedrace pack` does, as calls."""
 
+import io
 import json
 
 import pytest
 
 import feedrace as fr
+from feedrace.progress_line import ProgressLine
 from small_sets import jpeg_of, write_classes
 
 
@@ -182,3 +184,33 @@ def test_changes_that_can_not_be(folder, tmp_path, change, message):
         fr.pack(folder, tmp_path / "out", **change)
     assert caught.value.code == "invalid_argument"
     assert not (tmp_path / "out").exists()
+
+
+def test_progress_as_a_line(folder, tmp_path, capfd):
+    fr.pack(folder, tmp_path / "out", shards=10, num_threads=1, progress=True)
+    fr.pack(folder, tmp_path / "silent", shards=10, progress=False)
+    assert all(
+        line.startswith(("shards [", "index [")) for line in capfd.readouterr().err.splitlines()
+    )
+    assert fr.verify(tmp_path / "out", progress=True)
+    fr.verify(tmp_path / "out", progress=False)
+    assert all(line.startswith("verified [") for line in capfd.readouterr().err.splitlines())
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_a_progress_line_is_drawn_anew_on_a_terminal_and_each_tenth_elsewhere(is_terminal):
+    shown = io.StringIO()
+    shown.isatty = lambda: is_terminal
+    line = ProgressLine("shards", shown)
+    line._drawn -= 1  # As if time had passed.
+    line.update(50, 0.5)
+    line.update(51, 0.51)
+    line.close()
+    text = "shards [############            ] 50 samples, 50 %"
+    if is_terminal:
+        assert shown.getvalue().startswith(f"\r\x1b[K{text}")
+        assert shown.getvalue().endswith("\r\x1b[K")
+        assert shown.getvalue().count("samples") == 1
+    else:
+        assert shown.getvalue().startswith(text)
+        assert shown.getvalue().count("\n") == 1
