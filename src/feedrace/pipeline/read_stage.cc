@@ -139,11 +139,7 @@ bool ReadStage::fill(const std::stop_token& stop) {
     // A sample that another process reads comes without a completion of ours.
     const bool may_wait = is_idle() && busy_.empty();
     const auto start = Clock::now();
-    std::optional<watch::Range> room;
-    if (may_wait) room.emplace(options_.tracing.ranges(), to_string(watch::TraceKind::kRoom));
-    if (!held_read_) held_read_ = next_read(stop, may_wait);
-    const bool ready = held_read_ && take_buffer(*held_read_, stop, may_wait);
-    room.reset();
+    const bool ready = prepare_read(stop, may_wait);
     if (may_wait) {
       const auto now = Clock::now();
       clock_.add_wait(nanoseconds_between(start, now));
@@ -162,6 +158,15 @@ bool ReadStage::fill(const std::stop_token& stop) {
   clock_.add_busy(nanoseconds_between(start, submitted));
   options_.tracing.span(watch::TraceKind::kChoose, begun, submitted);
   return hand_on() && !stop.stop_requested();
+}
+
+/// The next read with its buffer, in `held_read_`. False: not now, or the end.
+bool ReadStage::prepare_read(const std::stop_token& stop, bool may_wait) {
+  // A profiler is told of what may wait only.
+  const watch::Range room(may_wait ? options_.tracing.ranges() : watch::RangeCalls(),
+                          to_string(watch::TraceKind::kRoom));
+  if (!held_read_) held_read_ = next_read(stop, may_wait);
+  return held_read_ && take_buffer(*held_read_, stop, may_wait);
 }
 
 std::optional<ReadStage::Read> ReadStage::next_read(const std::stop_token& stop, bool may_wait) {

@@ -105,6 +105,7 @@ class ReadStage {
 
   // Choosing what to read.
   bool fill(const std::stop_token& stop);
+  bool prepare_read(const std::stop_token& stop, bool may_wait);
   std::optional<Read> next_read(const std::stop_token& stop, bool may_wait);
   std::optional<Read> read_of(Seat& seat);
   enum class Lookup { kDone, kRead, kLater, kNotCached };
