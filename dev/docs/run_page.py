@@ -54,11 +54,12 @@ def run_shell(page: Path, block: Block, code: str) -> str:
         found = f"{page}: line {block.line}: {refused[0].strip()} is not for a test"
         raise RuntimeError(f"{found}; put <!-- not run: why --> above the block")
     command = ["bash", "-euxo", "pipefail", "-c", code]
-    result = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
-    print(result.stdout, end="", flush=True)
+    result = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+    printed = result.stdout.decode("utf-8", "replace")  # A member of a shard may be any bytes.
+    print(printed, end="", flush=True)
     if result.returncode != 0:
         raise RuntimeError(f"{page}: line {block.line}: the commands end with {result.returncode}")
-    return result.stdout
+    return printed
 
 
 def run(page: Path, data: str) -> int:
