@@ -160,7 +160,8 @@ TEST(ExcludeList, KnowsSamplesByShardAndKey) {
   const std::string path = dir.write("bad.jsonl",
                                      "{\"shard\": \"/data/a.tar\", \"key\": \"k\", \"reason\": "
                                      "\"cut\"}\n\n{\"shard\": null, \"key_hex\": \"61ff\"}\n");
-  const ExcludeList list(path);
+  ExcludeList list(path);
+  list.find_shards({"a.tar", "b.tar"});
   ASSERT_NE(list.reason("a.tar", "k"), nullptr);
   EXPECT_EQ(*list.reason("a.tar", "k"), "cut");
   EXPECT_EQ(list.reason("b.tar", "k"), nullptr);
