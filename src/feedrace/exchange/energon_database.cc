@@ -140,8 +140,7 @@ Result<void> EnergonDatabase::check_schema() const {
   if (sqlite3_column_int64(schema->get(), 0) != 0) {
     return wrong("has a virtual table or column, which Energon has not");
   }
-  const Result<void> samples =
-      check_table("samples", {"tar_file_id", "sample_key", "sample_index"});
+  Result<void> samples = check_table("samples", {"tar_file_id", "sample_key", "sample_index"});
   if (!samples) return samples;
   return check_table("sample_parts", {"tar_file_id", "sample_index", "part_name",
                                       "content_byte_offset", "content_byte_size"});
