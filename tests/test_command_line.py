@@ -103,6 +103,15 @@ def test_a_region_equals_the_full_decode_cut(tmp_path):
         assert np.array_equal(np.load(out), full[y : y + height, x : x + width])
 
 
+def test_without_a_command_the_commands_are_listed():
+    result = run()
+    assert result.code == 2
+    assert result.out == b""
+    lines = result.err.splitlines()
+    assert any(line.split()[:1] == ["verify"] for line in lines)
+    assert lines[-1] == "feedrace: no command was given; name one of these"
+
+
 def test_every_command_explains_itself():
     for name in ("index", "ls", "cat", "decode", "plan", "bench"):
         result = run(name, "--help")

@@ -137,5 +137,23 @@ def test_exported_indexes_write_over_their_own_only(shards, tmp_path):
     assert shard.read_bytes() == before
 
 
+@pytest.mark.parametrize(
+    "more",
+    [
+        ("--format", "dali", "--image-fields", "png"),
+        ("--format", "dali", "--label-field", "json"),
+        ("--format", "dali", "--label-file", "labels.txt"),
+        ("--format", "dali", "--cache-dir", "cache"),
+        ("--import", ".", "--rebuild"),
+        ("--import", ".", "--crop-index"),
+        ("--import", ".", "--format", "wids"),
+    ],
+)
+def test_options_of_an_exchange_that_would_change_nothing_are_refused(shards, more):
+    message = run("index", shards, *more).error(WRONG_USE)
+    assert more[-2] in message or more[-1] in message
+    assert {path.suffix for path in shards.iterdir()} == {".tar"}
+
+
 def test_devices_and_pipes_are_written_to(folder):
     assert run("verify", folder, "--bad", "/dev/null").code == 0

@@ -135,7 +135,7 @@ def test_two_files_of_one_key_are_an_error_that_names_both(tmp_path, names):
 def test_a_list_gives_its_labels(folder, tmp_path):
     (tmp_path / "list.txt").write_text(f"src/dog/001.jpg 7\n{folder}/cat/002.jpg -1\n")
     ran = pack(tmp_path / "list.txt", tmp_path / "out")
-    assert "1 key lose / or ../ in front" in ran.err
+    assert "1 key loses / or ../ in front" in ran.err
     absolute = str(folder).lstrip("/")
     assert samples(tmp_path.glob("out/*.tar")) == {
         "src/dog/001": {"jpg": (folder / "dog/001.jpg").read_bytes(), "cls": b"7"},
@@ -237,7 +237,8 @@ def test_a_finished_set_is_left_alone(folder, tmp_path):
     error = pack(folder, tmp_path / "out", "--shards", "3").error(2)
     assert "holds a finished set, and shards is 3, and was 2" in error
     (folder / "cat/000.jpg").write_bytes(b"other")
-    assert "files changed their size" in pack(folder, tmp_path / "out", "--shards", "2").error(2)
+    error = pack(folder, tmp_path / "out", "--shards", "2").error(2)
+    assert "files of the sources have other sizes than when it was packed" in error
     (folder / "cat/000.jpg").unlink()
     assert "samples came, went" in pack(folder, tmp_path / "out", "--shards", "2").error(2)
 
@@ -487,3 +488,51 @@ def test_a_class_list_that_is_none_is_told(folder, tmp_path):
     plan = run("plan", tmp_path / "out", "--batch", "4", "--json").json()
     assert plan["classes"] == 0
     assert any("not a class list (line 2 is there twice)" in line for line in plan["warnings"])
+
+
+# What a person is told
+
+
+def test_a_set_that_is_packed_already_is_said_to_be(folder, tmp_path):
+    out = tmp_path / "out"
+    first = pack(folder, out, "--shards", "3").out.decode()
+    assert "packed: 24 samples in 3 shards" in first
+    before = tree(out)
+    again = pack(folder, out, "--shards", "3").out.decode()
+    assert "packed already: the folder has all shards and the manifest; nothing to do" in again
+    assert "packed already: 24 samples in 3 shards" in again
+    assert pack(folder, out, "--shards", "3", "--json").json()["packed_already"]
+    assert tree(out) == before
+
+
+def test_one_of_a_kind_is_said_as_one(tmp_path):
+    source = make_folder(tmp_path / "src", count=1, classes=("ant",))
+    text = pack(source, tmp_path / "out").out.decode()
+    assert "packed: 1 sample in 1 shard" in text
+    for wrong in ("1 shards", "1 samples", "at most"):
+        assert wrong not in text
+
+
+@pytest.mark.parametrize("prefix", ["a*", "a?", "a[0]", "a{b}", "a\nb", "a\x7f"])
+def test_a_prefix_that_could_not_be_named_is_refused(folder, tmp_path, prefix):
+    message = pack(folder, tmp_path / "out", "--prefix", prefix).error(2)
+    assert "give one such as train" in message
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_set_that_lacks_shards_is_noted_by_whoever_reads_it(folder, tmp_path):
+    out = tmp_path / "out"
+    assert "manifest" not in pack(folder, out, "--shards", "3").err
+    (out / "shard-000001.tar").unlink()
+    plan = run("plan", out, "--batch-size", "2", "--json").json()
+    lacks = f"{out}: 1 of 3 shards that manifest.json names is missing"
+    assert any(lacks in line and "shard-000001.tar" in line for line in plan["warnings"])
+    # Packed again, its samples would be missing for good.
+    assert lacks in pack(out, tmp_path / "again").err
+    (out / "manifest.json").unlink()
+    (out / ".feedrace-pack.journal").write_text("")
+    plan = run("plan", out, "--batch-size", "2", "--json").json()
+    assert any("not packed to its end" in line for line in plan["warnings"])
+    # Shards that were named are what was meant.
+    plan = run("plan", out / "shard-000000.tar", "--batch-size", "2", "--json").json()
+    assert plan["warnings"] == []

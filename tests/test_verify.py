@@ -73,7 +73,7 @@ def test_the_text_says_the_same(tmp_path):
     text = result.out.decode()
     assert "samples     100, 100 with a picture; webdataset shards: 4 shards" in text
     assert "pictures    100 of 100 decoded, 0 of them with a complaint" in text
-    assert text.splitlines()[-1].startswith("good: 0 samples bad")
+    assert text.splitlines()[-1].startswith("good: no bad sample; ")
 
 
 def test_a_picture_that_cannot_be_decoded_is_named_and_listed(tmp_path):
@@ -480,6 +480,8 @@ def test_a_set_that_is_not_packed_to_its_end_is_bad(tmp_path):
     (folder / ".feedrace-pack.journal").write_text("{}\n")
     found = one_finding(verify(folder, code=1), "manifest")
     assert found["what"].startswith("a set that is not packed to its end; give the same command")
+    text = run("verify", folder).out.decode()
+    assert text.splitlines()[-1].startswith("bad: 1 kind of damage, 0 bad samples; ")
     assert found["examples"] == [f"{folder}/.feedrace-pack.journal"]
 
 

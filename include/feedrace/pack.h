@@ -18,12 +18,17 @@ namespace feedrace::pack {
 
 /// How far packing is.
 struct PackProgress {
-  enum class Phase : std::uint8_t { kShards, kIndex };
+  enum class Phase : std::uint8_t {
+    kPlan,  ///< Files of the sources are asked for their sizes; nothing is written.
+    kShards,
+    kIndex,
+  };
 
   Phase phase = Phase::kShards;
-  std::uint64_t sample_count = 0;  ///< Done, by this run; of `kIndex`: pictures looked at.
-  std::uint64_t size_bytes = 0;    ///< Written by this run.
-  double share = 0;                ///< Of this phase's work, in [0, 1].
+  /// Done, by this run; of `kPlan` files asked, of `kIndex` pictures looked at.
+  std::uint64_t sample_count = 0;
+  std::uint64_t size_bytes = 0;  ///< Written by this run.
+  double share = 0;              ///< Of this phase's work, in [0, 1].
 };
 
 /// What becomes of samples that vanish, change while they are packed, or can't be read.
@@ -82,6 +87,7 @@ struct PackPlan {
   std::uint64_t unreadable_count = 0;  ///< Left out as they can't be read, with `kSkip`.
   std::uint64_t shard_count = 0;
   std::uint64_t finished_count = 0;    ///< Shards that an earlier run has finished.
+  bool is_packed = false;              ///< All of the set, its manifest too: nothing to do.
   std::uint64_t part_shard_count = 0;  ///< Of this part; else all.
   std::uint64_t source_bytes = 0;   ///< Of all members that are packed, as the sources have them.
   std::uint64_t payload_bytes = 0;  ///< Of the same in the shards; about, where they are changed.
@@ -108,6 +114,7 @@ struct LeftOutSample {
 struct PackReport {
   std::uint64_t shard_count = 0;     ///< In the folder, of this part or the whole.
   std::uint64_t finished_count = 0;  ///< Of these, found finished.
+  bool was_packed = false;           ///< The set was there with its manifest: nothing was packed.
   std::uint64_t sample_count = 0;
   std::uint64_t size_bytes = 0;
   std::vector<LeftOutSample> left_out;
@@ -125,6 +132,9 @@ struct PackReport {
 /// One object of JSON, as the command line prints them. A text that is not UTF-8 is NAME_hex.
 std::string to_json(const PackPlan& plan);
 std::string to_json(const PackReport& report);
+/// For a person, as the command line prints them: several lines, without the warnings.
+std::string to_text(const PackPlan& plan);
+std::string to_text(const PackReport& report);
 
 /// Packs samples into tar shards that every WebDataset reader reads.
 ///

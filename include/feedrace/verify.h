@@ -73,6 +73,7 @@ struct VerifyReport {
   std::uint64_t shard_bytes = 0;
   std::uint64_t sample_count = 0;
   std::uint64_t picture_count = 0;     ///< Samples that have a picture.
+  bool has_decoded = false;            ///< Pictures were to be decoded.
   std::uint64_t decoded_count = 0;     ///< Of those, pictures that gave pixels.
   std::uint64_t flagged_count = 0;     ///< Of those, with a complaint.
   std::uint64_t bad_sample_count = 0;  ///< Flagged ones are not among them.
@@ -90,6 +91,8 @@ struct VerifyReport {
   bool is_good() const noexcept;
   /// As `feedrace verify --json` prints it.
   std::string to_json() const;
+  /// For a person, as the command line prints it: several lines.
+  std::string to_text() const;
 };
 
 /// Reads a data set as the loader would, all of it, and says what is wrong. Memory does not grow

@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from os import PathLike
 from typing import Any, Literal, NamedTuple, NoReturn
 
@@ -51,6 +51,8 @@ class PackPlan:
     shards_of_part: int
     shards_finished: int
     """By an earlier run."""
+    packed_already: bool
+    """The folder has all shards and the manifest: nothing to do."""
     source_bytes: int
     """Of all members that are packed, as the sources have them."""
     payload_bytes: int
@@ -73,6 +75,11 @@ class PackPlan:
     change_speed_ratio: float
     """Training crops that a core makes of them, likewise; reading apart."""
     warnings: list[str]
+    _text: str = field(repr=False, compare=False)
+
+    def __str__(self) -> str:
+        """As ``feedrace pack --dry-run`` prints it."""
+        return self._text
 
 
 class LeftOut(NamedTuple):
@@ -89,6 +96,8 @@ class PackReport:
     shards: int
     """In the folder: of the part, or all."""
     shards_found_finished: int
+    packed_already: bool
+    """The set was there with its manifest, and nothing was packed."""
     samples: int
     size_bytes: int
     seconds: float
@@ -107,14 +116,19 @@ class PackReport:
     left_out: list[LeftOut]
     fallbacks: dict[str, int]
     """What was wanted of the storage and could not be had, and how often."""
+    _text: str = field(repr=False, compare=False)
+
+    def __str__(self) -> str:
+        """As ``feedrace pack`` prints it."""
+        return self._text
 
 
 class PackProgress(NamedTuple):
     """How far packing is."""
 
-    phase: Literal["shards", "index"]
+    phase: Literal["plan", "shards", "index"]
     samples: int
-    """Done by this run; of "index" pictures looked at."""
+    """Done by this run; of "plan" files looked at, of "index" pictures."""
     size_bytes: int
     share: float
     """Of this phase's work, in [0, 1]."""
@@ -239,7 +253,7 @@ def pack(
     is_plan = check_bool(where, "dry_run", dry_run)
     with _told(where, progress) as tell:
         made = _feedrace.pack(given, tell, is_plan)
-    return PackPlan(**json.loads(made)) if is_plan else _report(made)
+    return _plan(made) if is_plan else _report(made)
 
 
 def finish_pack(
@@ -323,11 +337,19 @@ def _told(
         raise invalid(where, found, "give True, a function, or leave it out")
 
 
-def _report(made: bytes) -> PackReport:
-    report = _texts(json.loads(made))
+def _plan(made: tuple[bytes, bytes]) -> PackPlan:
+    return PackPlan(**json.loads(made[0]), _text=_shown(made[1]))
+
+
+def _shown(text: bytes) -> str:
+    return text.decode(errors="backslashreplace").rstrip("\n")
+
+
+def _report(made: tuple[bytes, bytes]) -> PackReport:
+    report = _texts(json.loads(made[0]))
     report["left_out"] = [LeftOut(**_texts(one)) for one in report["left_out"]]
     report["fallbacks"] = {one["what"]: one["count"] for one in report["fallbacks"]}
-    return PackReport(**report)
+    return PackReport(**report, _text=_shown(made[1]))
 
 
 def _texts(values: dict[str, Any]) -> dict[str, Any]:

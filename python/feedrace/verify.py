@@ -37,8 +37,9 @@ class VerifyReport:
     the rest. It is true when nothing is bad.
     """
 
-    def __init__(self, found: dict[str, Any]) -> None:
+    def __init__(self, found: dict[str, Any], text: str) -> None:
         self._found = found
+        self._text = text
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -55,6 +56,10 @@ class VerifyReport:
     def as_dict(self) -> dict[str, Any]:
         """All of it, as ``feedrace verify --json`` prints it."""
         return self._found
+
+    def __str__(self) -> str:
+        """As ``feedrace verify`` prints it."""
+        return self._text
 
     def __repr__(self) -> str:
         kinds = [f for f in self._found["findings"] if f["bad"]]
@@ -109,7 +114,7 @@ def verify(
     if label_field is None:
         label_field = ""
     try:
-        found = _feedrace.verify(
+        found, text = _feedrace.verify(
             sources=[os.fsencode(path) for path in _paths("data", data)],
             decode=check_bool(_WHERE, "decode", decode),
             allow_flagged=check_bool(_WHERE, "allow_flagged", allow_flagged),
@@ -128,7 +133,7 @@ def verify(
     finally:
         if line is not None:
             line.close()
-    return VerifyReport(json.loads(found))
+    return VerifyReport(json.loads(found), text.rstrip("\n"))
 
 
 def _paths(name: str, given: Any) -> list[str]:

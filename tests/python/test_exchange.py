@@ -4,7 +4,9 @@
 import importlib
 import json
 import os
+import shutil
 import sqlite3
+import struct
 import subprocess
 import sys
 import tarfile
@@ -325,6 +327,88 @@ def test_an_energon_database_that_is_a_program_ends_at_once(shards, table):
     message = run("index", shards, "--import", meta, code=1).stderr
     assert "has no tables samples and sample_parts" in message
     assert sorted(p.name for p in meta.iterdir()) == [".info.json", "index.sqlite"]
+
+
+def test_an_energon_database_whose_pages_lead_back_ends_at_once(shards):
+    """Each page of pages names the next one some forty times: 40^16 rows to walk over."""
+    meta = write_energon(shards)
+    path = meta / "index.sqlite"
+    database = sqlite3.connect(path)
+    row = (1, 0, "x" * 60, 0, 0)
+    database.execute("PRAGMA page_size = 512")
+    database.execute("VACUUM")
+    database.executemany("INSERT INTO sample_parts VALUES (?, ?, ?, ?, ?)", [row] * 12_000)
+    root = database.execute("SELECT rootpage FROM sqlite_master WHERE name = 'sample_parts'")
+    root = root.fetchone()[0]
+    database.commit()
+    database.close()
+    content = bytearray(path.read_bytes())
+
+    def header(page):
+        return (page - 1) * 512 + (100 if page == 1 else 0)
+
+    inner = [p for p in range(2, len(content) // 512 + 1) if content[header(p)] == 5 and p != root]
+    chain = [root, *inner[:16]]
+    assert len(chain) == 17
+    for page, child in zip(chain, chain[1:]):
+        at = header(page)
+        (cells,) = struct.unpack_from(">H", content, at + 3)
+        struct.pack_into(">I", content, at + 8, child)
+        for i in range(cells):
+            (cell,) = struct.unpack_from(">H", content, at + 12 + 2 * i)
+            struct.pack_into(">I", content, (page - 1) * 512 + cell, child)
+    path.write_bytes(content)
+    message = run("index", shards, "--import", meta, code=1).stderr
+    assert "takes longer to read than any file of its size" in message
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        # Nothing is inserted, so that nothing of it ever runs.
+        (
+            "CREATE TRIGGER t AFTER INSERT ON samples BEGIN DELETE FROM samples; END",
+            None,
+        ),
+        (
+            "ALTER TABLE sample_parts ADD COLUMN more AS (length(part_name))",
+            "table sample_parts has a computed column",
+        ),
+        (
+            "CREATE VIRTUAL TABLE words USING fts5(word)",
+            "has a virtual table or column",
+        ),
+        (
+            "UPDATE sample_parts SET part_name = printf('%.2000000c', 'x') WHERE tar_file_id = 1",
+            "string or blob too big",
+        ),
+        (
+            "UPDATE sample_parts SET content_byte_offset = 512 WHERE tar_file_id = 1",
+            "t-1.tar",
+        ),
+    ],
+)
+def test_what_energons_database_may_hold(shards, script, reason):
+    meta = write_energon(shards)
+    change(meta, script)
+    if reason is None:
+        assert as_json("index", shards, "--import", meta)["samples"] == 17
+    else:
+        message = run("index", shards, "--import", meta, code=1).stderr
+        assert reason in message, message
+        assert not (shards / "shards.frindex").exists()
+
+
+def test_shards_of_one_name_are_told_apart_or_refused(tmp_path):
+    for folder, first in (("a", 0), ("b", 100)):
+        (tmp_path / folder).mkdir()
+        write_shard(tmp_path / folder / "s.tar", {f"{first + i}": fields_of(i) for i in range(5)})
+        run("index", tmp_path / folder / "s.tar", "--format", "dali")
+    both = (tmp_path / "a/s.tar", tmp_path / "b/s.tar")
+    shutil.copy(tmp_path / "a/s.idx", tmp_path / "s.idx")
+    message = run("index", *both, "--import", tmp_path, code=2).stderr
+    assert "s.tar" in message
+    assert not list(tmp_path.glob("**/*.frindex"))
 
 
 def test_an_energon_database_that_is_a_pipe_or_huge_ends_at_once(shards):

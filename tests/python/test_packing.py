@@ -95,7 +95,7 @@ def test_what_progress_raises_ends_the_run_and_the_next_goes_on(folder, tmp_path
         pass
 
     def stop(progress):
-        assert progress.phase in ("shards", "index")
+        assert progress.phase in ("plan", "shards", "index")
         assert 0 <= progress.share <= 1
         raise EnoughError
 
@@ -190,7 +190,8 @@ def test_progress_as_a_line(folder, tmp_path, capfd):
     fr.pack(folder, tmp_path / "out", shards=10, num_threads=1, progress=True)
     fr.pack(folder, tmp_path / "silent", shards=10, progress=False)
     assert all(
-        line.startswith(("shards [", "index [")) for line in capfd.readouterr().err.splitlines()
+        line.startswith(("plan [", "shards [", "index ["))
+        for line in capfd.readouterr().err.splitlines()
     )
     assert fr.verify(tmp_path / "out", progress=True)
     fr.verify(tmp_path / "out", progress=False)
@@ -214,3 +215,26 @@ def test_a_progress_line_is_drawn_anew_on_a_terminal_and_each_tenth_elsewhere(is
     else:
         assert shown.getvalue().startswith(text)
         assert shown.getvalue().count("\n") == 1
+
+
+def test_plan_and_reports_print_as_the_commands_do(folder, tmp_path):
+    plan = fr.pack(folder, tmp_path / "out", shards=2, dry_run=True)
+    assert str(plan).startswith("source: image folder, 10 samples, ")
+    assert "\nshards: 2, at most " in str(plan)
+    assert not plan.packed_already
+    report = fr.pack(folder, tmp_path / "out", shards=2)
+    assert str(report).startswith("packed: 10 samples in 2 shards, ")
+    assert str(report).endswith(f"\nindex: {tmp_path}/out/shards.frindex")
+    assert "_text" not in repr(report)
+    again = fr.pack(folder, tmp_path / "out", shards=2)
+    assert again.packed_already
+    assert str(again).startswith("packed already: 10 samples in 2 shards, ")
+    found = fr.verify(tmp_path / "out")
+    assert str(found).startswith("samples     10, 10 with a picture; webdataset shards: 2 shards")
+    assert str(found).splitlines()[-1].startswith("good: no bad sample; ")
+
+
+def test_progress_begins_with_the_plan(folder, tmp_path):
+    phases = []
+    fr.pack(folder, tmp_path / "out", progress=lambda progress: phases.append(progress.phase))
+    assert phases[0] == "plan"

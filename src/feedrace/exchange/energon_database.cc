@@ -134,7 +134,7 @@ void EnergonDatabase::limit() const {
 Result<void> EnergonDatabase::check_schema() const {
   // What may call code of a module, however it is spelled and whatever its row says it is.
   Result<Statement> schema = prepare(
-      "SELECT count(*) FROM sqlite_master WHERE sql LIKE '%VIRTUAL%' OR sql LIKE '%USING%'", 0);
+      "SELECT count(*) FROM sqlite_master WHERE sql LIKE '%VIRTUAL%' OR sql LIKE '%USING%'");
   if (!schema) return schema.error();
   if (const Result<bool> row = step(schema->get()); !row) return row.error();
   if (sqlite3_column_int64(schema->get(), 0) != 0) {
@@ -159,8 +159,7 @@ Result<void> EnergonDatabase::check_table(const char* table,
       return wrong(fmt::format("table {}: no such column: {}", table, column));
     }
   }
-  const std::string query = fmt::format("PRAGMA main.table_xinfo({})", table);
-  Result<Statement> info = prepare(query.c_str(), 0);
+  Result<Statement> info = prepare(fmt::format("PRAGMA main.table_xinfo({})", table));
   if (!info) return info.error();
   constexpr int kHidden = 6;
   while (true) {
@@ -172,35 +171,54 @@ Result<void> EnergonDatabase::check_table(const char* table,
   }
 }
 
-Result<void> EnergonDatabase::check_shards(std::size_t shard_count) const {
-  for (const char* table : {"samples", "sample_parts"}) {
-    const std::string query = fmt::format(
-        "SELECT count(*) FROM {} WHERE typeof(tar_file_id) <> 'integer' OR tar_file_id < 0 OR "
-        "tar_file_id >= ?1",
-        table);
-    Result<Statement> strays = prepare(query.c_str(), static_cast<std::int64_t>(shard_count));
-    if (!strays) return strays.error();
-    if (const Result<bool> row = step(strays->get()); !row) return row.error();
-    const sqlite3_int64 count = sqlite3_column_int64(strays->get(), 0);
-    if (count == 0) continue;
-    return wrong(fmt::format("has {} in {} of no shard that the info names",
-                             count == 1 ? "a row" : fmt::format("{} rows", count), table));
+Result<std::vector<EnergonDatabase::Shard>> EnergonDatabase::shards(std::size_t shard_count) const {
+  std::vector<Shard> shards(shard_count);
+  for (std::size_t i = 0; i < shard_count; ++i) shards[i].number = i;
+  if (const Result<void> found = find_rows("samples", &Shard::samples, shards); !found) {
+    return found.error();
   }
-  return {};
+  if (const Result<void> found = find_rows("sample_parts", &Shard::parts, shards); !found) {
+    return found.error();
+  }
+  return shards;
 }
 
-Result<std::uint64_t> EnergonDatabase::sample_count(std::size_t shard) const {
-  Result<Statement> query = prepare("SELECT count(*) FROM samples WHERE tar_file_id = ?1",
-                                    static_cast<std::int64_t>(shard));
+Result<void> EnergonDatabase::find_rows(const char* table, RowRange Shard::* range,
+                                        std::vector<Shard>& shards) const {
+  Result<Statement> query = prepare(fmt::format("SELECT rowid, tar_file_id FROM {}", table));
+  if (!query) return query.error();
+  std::uint64_t strays = 0;
+  while (true) {
+    const Result<bool> row = step(query->get());
+    if (!row) return row.error();
+    if (!*row) break;
+    const sqlite3_int64 number = sqlite3_column_int64(query->get(), 0);
+    const auto shard = number_of(query->get(), 1);
+    if (!shard || *shard >= shards.size()) {
+      ++strays;
+      continue;
+    }
+    RowRange& rows = shards[*shard].*range;
+    const bool is_first = rows.last < rows.first;
+    rows.first = is_first ? number : std::min<std::int64_t>(rows.first, number);
+    rows.last = is_first ? number : std::max<std::int64_t>(rows.last, number);
+  }
+  if (strays == 0) return {};
+  return wrong(fmt::format("has {} in {} of no shard that the info names",
+                           strays == 1 ? "a row" : fmt::format("{} rows", strays), table));
+}
+
+Result<std::uint64_t> EnergonDatabase::sample_count(const Shard& shard) const {
+  Result<Statement> query = prepare_rows("count(*)", "samples", shard, shard.samples);
   if (!query) return query.error();
   if (const Result<bool> row = step(query->get()); !row) return row.error();
   return static_cast<std::uint64_t>(sqlite3_column_int64(query->get(), 0));
 }
 
-Result<std::vector<std::string>> EnergonDatabase::sample_keys(std::size_t shard, Room& room) const {
+Result<std::vector<std::string>> EnergonDatabase::sample_keys(const Shard& shard,
+                                                              Room& room) const {
   Result<Statement> query =
-      prepare("SELECT sample_index, sample_key FROM samples WHERE tar_file_id = ?1",
-              static_cast<std::int64_t>(shard));
+      prepare_rows("sample_index, sample_key", "samples", shard, shard.samples);
   if (!query) return query.error();
   std::vector<std::pair<std::uint64_t, std::string>> samples;
   while (true) {
@@ -220,22 +238,21 @@ Result<std::vector<std::string>> EnergonDatabase::sample_keys(std::size_t shard,
   for (auto& [number, key] : samples) {
     if (number != keys.size()) {
       return wrong(
-          fmt::format("has no sample {} of shard {}, or has it twice", keys.size(), shard));
+          fmt::format("has no sample {} of shard {}, or has it twice", keys.size(), shard.number));
     }
     keys.push_back(std::move(key));
   }
   return keys;
 }
 
-Result<std::vector<ForeignMember>> EnergonDatabase::members(std::size_t shard,
+Result<std::vector<ForeignMember>> EnergonDatabase::members(const Shard& shard,
                                                             std::uint64_t shard_bytes) const {
   Room room(shard_bytes);
   const Result<std::vector<std::string>> keys = sample_keys(shard, room);
   if (!keys) return keys.error();
-  Result<Statement> query = prepare(
-      "SELECT sample_index, part_name, content_byte_offset, content_byte_size "
-      "FROM sample_parts WHERE tar_file_id = ?1",
-      static_cast<std::int64_t>(shard));
+  Result<Statement> query =
+      prepare_rows("sample_index, part_name, content_byte_offset, content_byte_size",
+                   "sample_parts", shard, shard.parts);
   if (!query) return query.error();
   std::vector<ForeignMember> members;
   room = Room(shard_bytes);
@@ -261,14 +278,19 @@ Result<std::vector<ForeignMember>> EnergonDatabase::members(std::size_t shard,
   return members;
 }
 
-Result<EnergonDatabase::Statement> EnergonDatabase::prepare(const char* query,
-                                                            std::int64_t parameter) const {
+Result<EnergonDatabase::Statement> EnergonDatabase::prepare(const std::string& query) const {
   sqlite3_stmt* raw = nullptr;
-  const int code = sqlite3_prepare_v2(database_.get(), query, -1, &raw, nullptr);
+  const int code = sqlite3_prepare_v2(database_.get(), query.c_str(), -1, &raw, nullptr);
   if (code != SQLITE_OK) return failure(code);
-  Statement statement(raw);
-  if (sqlite3_bind_parameter_count(raw) == 1) sqlite3_bind_int64(raw, 1, parameter);
-  return statement;
+  return Statement(raw);
+}
+
+Result<EnergonDatabase::Statement> EnergonDatabase::prepare_rows(const char* columns,
+                                                                 const char* table,
+                                                                 const Shard& shard,
+                                                                 const RowRange& rows) const {
+  return prepare(fmt::format("SELECT {} FROM {} WHERE tar_file_id = {} AND rowid BETWEEN {} AND {}",
+                             columns, table, shard.number, rows.first, rows.last));
 }
 
 Result<bool> EnergonDatabase::step(sqlite3_stmt* query) const {

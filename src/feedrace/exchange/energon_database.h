@@ -23,15 +23,26 @@ class EnergonDatabase {
  public:
   static Result<EnergonDatabase> open(const std::string& path);
 
-  /// Each row is of one of so many shards, which are numbered from 0.
-  Result<void> check_shards(std::size_t shard_count) const;
+  /// The rows, by SQLite's numbers, between which all of a shard's lie; `last` < `first`: none.
+  struct RowRange {
+    std::int64_t first = 0;
+    std::int64_t last = -1;
+  };
+  struct Shard {
+    std::size_t number = 0;  ///< In the tables, from 0.
+    RowRange samples;
+    RowRange parts;
+  };
 
-  /// Members of the shard of that number, by their places. A shard of `shard_bytes` has room for so
-  /// many headers and names; more are a failure, before they take memory.
-  Result<std::vector<ForeignMember>> members(std::size_t shard, std::uint64_t shard_bytes) const;
+  /// Each row is of one of so many shards. Walks over all rows once, so that the queries of each
+  /// shard need not do so again where no index helps them.
+  Result<std::vector<Shard>> shards(std::size_t shard_count) const;
 
-  /// Samples of the shard of that number.
-  Result<std::uint64_t> sample_count(std::size_t shard) const;
+  /// Members of a shard, by their places. A shard of `shard_bytes` has room for so many headers and
+  /// names; more are a failure, before they take memory.
+  Result<std::vector<ForeignMember>> members(const Shard& shard, std::uint64_t shard_bytes) const;
+
+  Result<std::uint64_t> sample_count(const Shard& shard) const;
 
  private:
   struct Steps {
@@ -53,8 +64,13 @@ class EnergonDatabase {
   void limit() const;
   Result<void> check_schema() const;
   Result<void> check_table(const char* table, const std::vector<const char*>& columns) const;
-  Result<std::vector<std::string>> sample_keys(std::size_t shard, Room& room) const;
-  Result<Statement> prepare(const char* query, std::int64_t parameter) const;
+  Result<void> find_rows(const char* table, RowRange Shard::* range,
+                         std::vector<Shard>& shards) const;
+  Result<std::vector<std::string>> sample_keys(const Shard& shard, Room& room) const;
+  Result<Statement> prepare(const std::string& query) const;
+  /// Of `columns` of a shard's rows.
+  Result<Statement> prepare_rows(const char* columns, const char* table, const Shard& shard,
+                                 const RowRange& rows) const;
   /// True with a row, false behind the last one.
   Result<bool> step(sqlite3_stmt* query) const;
   Failure wrong(const std::string& what) const;

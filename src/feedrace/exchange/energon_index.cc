@@ -33,7 +33,9 @@ class EnergonIndex : public ForeignIndex {
     }
     const Result<EnergonDatabase> database = EnergonDatabase::open(path_);
     if (!database) raise(database.error());
-    if (const Result<void> good = database->check_shards(info_.size()); !good) raise(good.error());
+    Result<std::vector<EnergonDatabase::Shard>> shards = database->shards(info_.size());
+    if (!shards) raise(shards.error());
+    shards_ = *std::move(shards);
   }
 
   std::string_view kind() const noexcept override { return "Energon"; }
@@ -47,7 +49,7 @@ class EnergonIndex : public ForeignIndex {
     }
     const Result<EnergonDatabase> database = EnergonDatabase::open(path_);
     if (!database) return database.error();
-    const Result<std::uint64_t> count = database->sample_count(found->second);
+    const Result<std::uint64_t> count = database->sample_count(shards_[found->second]);
     if (!count) return count.error();
     const EnergonShard& info = info_[found->second];
     if (*count != info.sample_count) {
@@ -60,7 +62,8 @@ class EnergonIndex : public ForeignIndex {
     std::error_code error;
     const std::uint64_t size_bytes = std::filesystem::file_size(path, error);
     if (error) return formats::system_failure(path, "stat", error.value());
-    Result<std::vector<ForeignMember>> members = database->members(found->second, size_bytes);
+    Result<std::vector<ForeignMember>> members =
+        database->members(shards_[found->second], size_bytes);
     if (!members) return members.error();
     ForeignShard shard;
     shard.sample_count = info.sample_count;
@@ -73,6 +76,7 @@ class EnergonIndex : public ForeignIndex {
   const std::string path_;
   const std::vector<EnergonShard> info_;
   std::vector<std::string> names_;
+  std::vector<EnergonDatabase::Shard> shards_;
   std::unordered_map<std::string, std::size_t> numbers_;
 };
 

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "feedrace/formats/class_list.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <string_view>
 #include <unordered_set>
@@ -15,6 +12,7 @@
 
 #include "feedrace/core/text.h"
 #include "feedrace/error.h"
+#include "feedrace/formats/packed_set.h"
 #include "feedrace/formats/posix_file.h"
 
 namespace feedrace::formats {
@@ -22,18 +20,6 @@ namespace {
 
 // A million names of 64 bytes.
 constexpr std::uint64_t kMostBytes = std::uint64_t{64} << 20;
-constexpr std::string_view kManifestMark = "\"feedrace manifest\"";
-
-bool was_packed(const std::string& folder) {
-  const Result<Fd> fd = open_for_reading(folder + "/" + kManifestFile);
-  if (!fd) return false;
-  std::array<char, 256> head{};
-  const ssize_t got = read(fd->get(), head.data(), head.size());
-  return got > 0 &&
-         std::string_view(head.data(), static_cast<std::size_t>(got)).find(kManifestMark) !=
-             std::string_view::npos;
-}
-
 Result<std::string> read_list(const std::string& path) {
   struct stat status{};
   if (stat(path.c_str(), &status) != 0) return system_failure(path, "stat", errno);

@@ -8,8 +8,6 @@ namespace feedrace::formats {
 
 /// Beside packed shards: one class a line, by number, as `printable` writes names.
 inline constexpr const char* kClassListFile = "classes.txt";
-/// Says that a folder holds packed shards.
-inline constexpr const char* kManifestFile = "manifest.json";
 
 /// The class names beside the shards, where all of them lie in one folder that was packed into.
 /// Lists of others may number other things, and count for nothing. One that can't be read, or is

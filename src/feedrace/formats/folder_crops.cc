@@ -120,9 +120,10 @@ std::string describe_refusal(const std::string& path, const Failure& failure,
       fmt::format("make it anew with feedrace index {} --crop-index", shell_word(root));
   std::error_code error;
   std::string remedy = anew;
-  if (failure.message.ends_with(errno_text("open", EACCES))) {
-    remedy = "make it and its files readable";
-  } else if (!std::filesystem::is_directory(path, error)) {
+  if (failure.message.find(errno_text("open", EACCES)) != std::string::npos) {
+    return fmt::format("crop index {}: not used: {}", printable(path), failure.message);
+  }
+  if (!std::filesystem::is_directory(path, error)) {
     remedy = "remove it, then " + anew;
   }
   return fmt::format("crop index {}: not used: {}; {}", printable(path), failure.message, remedy);

@@ -18,26 +18,6 @@ namespace {
 
 constexpr mode_t kMode = 0666;  // Less the umask.
 
-std::string_view advice(int error_number) {
-  switch (error_number) {
-    case ENOSPC:
-    case EDQUOT:
-      return kFullDiskAdvice;
-    case EFBIG:
-      return "; files may not be this large here: raise ulimit -f, or write elsewhere";
-    case EROFS:
-      return "; it is mounted read-only: write elsewhere";
-    case EACCES:
-    case EPERM:
-      return "; get the right to write there, or write elsewhere";
-    case ENOENT:
-    case ENOTDIR:
-      return "; make the folder first, or write elsewhere";
-    default:
-      return "; look at the disk, or write elsewhere";
-  }
-}
-
 bool is_other_than_file(const std::string& path) {
   struct stat status{};
   return stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode);
@@ -47,7 +27,7 @@ bool is_other_than_file(const std::string& path) {
 
 Failure write_failure(const std::string& path, const char* call, int error_number) {
   return {ErrorCode::kIo, fmt::format("{}: {}{}", printable(path), errno_text(call, error_number),
-                                      advice(error_number))};
+                                      advice_on_writing(error_number))};
 }
 
 Result<PendingFile> PendingFile::create(const std::string& path) {

@@ -10,9 +10,6 @@
 
 namespace feedrace::formats {
 
-/// What to do where a disk is full, as `write_failure` says it behind the error.
-inline constexpr std::string_view kFullDiskAdvice = "; free space, or write elsewhere";
-
 /// "path: write: No space left on device; free space, or write elsewhere" as kIo: what to do
 /// follows from the error.
 Failure write_failure(const std::string& path, const char* call, int error_number);

@@ -4,22 +4,84 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
+#include <string_view>
 
 #include <fmt/format.h>
 
 #include "feedrace/core/text.h"
 
 namespace feedrace::formats {
+namespace {
+
+constexpr std::string_view kOpenFilesAdvice =
+    "; raise the limit of open files (ulimit -n, or fs.file-max for all programs)";
+
+bool is_reading(std::string_view call) {
+  constexpr std::array<std::string_view, 7> kReading = {"open", "open folder", "stat", "statvfs",
+                                                        "read", "read folder", "mmap"};
+  return std::ranges::find(kReading, call) != kReading.end();
+}
+
+std::string_view advice_on_reading(int error_number) {
+  switch (error_number) {
+    case EACCES:
+    case EPERM:
+      return "; let this user read it and enter every folder above it";
+    case ENOENT:
+    case ENOTDIR:
+      return "; check the path";
+    case ELOOP:
+      return "; a link leads back to itself: name the file that is meant";
+    case ENAMETOOLONG:
+      return "; move the data set to a shorter path";
+    case EISDIR:
+      return "; name a file in it";
+    case EMFILE:
+    case ENFILE:
+      return kOpenFilesAdvice;
+    default:
+      return "; look at the device (dmesg)";
+  }
+}
+
+}  // namespace
 
 Fd::~Fd() {
   if (fd_ >= 0) close(fd_);
 }
 
+std::string_view advice_on_writing(int error_number) {
+  switch (error_number) {
+    case ENOSPC:
+    case EDQUOT:
+      return kFullDiskAdvice;
+    case EFBIG:
+      return "; files may not be this large here: raise ulimit -f, or write elsewhere";
+    case EROFS:
+      return "; it is mounted read-only: write elsewhere";
+    case EACCES:
+    case EPERM:
+      return "; get the right to write there, or write elsewhere";
+    case ENOENT:
+    case ENOTDIR:
+      return "; make the folder first, or write elsewhere";
+    case EMFILE:
+    case ENFILE:
+      return kOpenFilesAdvice;
+    default:
+      return "; look at the disk, or write elsewhere";
+  }
+}
+
 Failure system_failure(const std::string& path, const char* call, int error_number) {
   const bool absent = error_number == ENOENT || error_number == ENOTDIR;
   return {absent ? ErrorCode::kNotFound : ErrorCode::kIo,
-          fmt::format("{}: {}", printable(path), errno_text(call, error_number))};
+          fmt::format("{}: {}{}", printable(path), errno_text(call, error_number),
+                      is_reading(call) ? advice_on_reading(error_number)
+                                       : advice_on_writing(error_number))};
 }
 
 Result<Fd> open_for_reading(const std::string& path) {

@@ -34,7 +34,13 @@ class Fd {
   int fd_ = -1;
 };
 
-/// "path: open: Permission denied" as kNotFound where there is nothing, else kIo.
+/// Of a full disk, behind the error.
+inline constexpr std::string_view kFullDiskAdvice = "; free space, or write elsewhere";
+/// What to do about a file that can't be written: "; free space, or write elsewhere".
+std::string_view advice_on_writing(int error_number);
+
+/// "path: open: Permission denied; let this user read it ..." as kNotFound where there is nothing,
+/// else kIo.
 Failure system_failure(const std::string& path, const char* call, int error_number);
 
 /// Opens for reading, close-on-exec, never waiting for the other end of a pipe.

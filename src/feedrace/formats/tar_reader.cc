@@ -133,7 +133,13 @@ Result<bool> TarReader::next_header(TarMember& member, Extensions& extensions, b
     return true;
   }
   const auto size = parse_tar_number(header.size_field);
-  if (!size || *size > kMaxExtensionBytes) {
+  if (size && *size > kMaxExtensionBytes) {
+    return failure(ErrorCode::kCorruptData,
+                   fmt::format("extended header at offset {} claims {} bytes, and more than {} are "
+                               "not read; the shard is damaged, copy or pack it anew",
+                               at_, with_commas(*size), with_commas(kMaxExtensionBytes)));
+  }
+  if (!size) {
     return failure(ErrorCode::kCorruptData,
                    fmt::format("extended header at offset {} has a bad size field '{}'; the shard "
                                "is damaged, copy or pack it anew",

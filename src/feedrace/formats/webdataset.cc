@@ -22,6 +22,7 @@
 #include "feedrace/formats/index_place.h"
 #include "feedrace/formats/index_writer.h"
 #include "feedrace/formats/labels.h"
+#include "feedrace/formats/packed_set.h"
 #include "feedrace/formats/phrases.h"
 #include "feedrace/formats/shard_labels.h"
 #include "feedrace/formats/shard_sources.h"
@@ -397,6 +398,20 @@ std::string stray_shard_advice(const std::vector<std::string>& sources, const En
               fmt::format("{}: {}; {}", listed(sources, kNamesShown), found, advice));
 }
 
+void check_given(const std::vector<std::string>& sources) {
+  if (sources.empty()) throw Error(ErrorCode::kInvalidArgument, "no source given; name the shards");
+}
+
+std::unique_ptr<ShardSet> open_found(const std::vector<std::string>& sources, ShardSources found,
+                                     const OpenOptions& options, const ReadShard& read) {
+  std::vector<std::string> notices = std::move(found.warnings);
+  auto [index, path] = IndexKeeper(sources, found.paths, options, read).open(notices);
+  std::vector<std::string> classes = read_class_list(found.paths, notices);
+  return std::make_unique<ShardSet>(std::move(found.paths), std::move(index), options,
+                                    std::move(notices), std::move(path), words_of(sources),
+                                    std::move(classes));
+}
+
 /// Opens shards; where they cannot be read says as well when they are likely not meant.
 std::unique_ptr<ShardSet> open_or_advise(const std::vector<std::string>& sources,
                                          const OpenOptions& options) {
@@ -420,24 +435,21 @@ bool WebdatasetFormat::accepts(const std::vector<std::string>& sources) const {
 
 std::unique_ptr<ShardSet> open_shards(const std::vector<std::string>& sources,
                                       const OpenOptions& options) {
-  return open_shards(sources, options, {});
+  check_given(sources);
+  ShardSources found = find_shards(sources);
+  note_incomplete_sets(sources, found.paths, found.warnings);
+  return open_found(sources, std::move(found), options, {});
 }
 
 std::unique_ptr<ShardSet> open_shards(const std::vector<std::string>& sources,
                                       const OpenOptions& options, const ReadShard& read) {
-  if (sources.empty()) throw Error(ErrorCode::kInvalidArgument, "no source given; name the shards");
-  ShardSources found = find_shards(sources);
-  std::vector<std::string> notices = std::move(found.warnings);
-  auto [index, path] = IndexKeeper(sources, found.paths, options, read).open(notices);
-  std::vector<std::string> classes = read_class_list(found.paths, notices);
-  return std::make_unique<ShardSet>(std::move(found.paths), std::move(index), options,
-                                    std::move(notices), std::move(path), words_of(sources),
-                                    std::move(classes));
+  check_given(sources);
+  return open_found(sources, find_shards(sources), options, read);
 }
 
 StoredIndexState look_at_index(const std::vector<std::string>& sources,
                                const OpenOptions& options) {
-  if (sources.empty()) throw Error(ErrorCode::kInvalidArgument, "no source given; name the shards");
+  check_given(sources);
   return IndexKeeper(sources, find_shards(sources).paths, options).state();
 }
 

@@ -31,7 +31,8 @@ std::unique_ptr<ShardSet> open_shards(const std::vector<std::string>& sources,
 /// several threads.
 using ReadShard = std::function<ShardScan(const std::string& path)>;
 
-/// `open_shards` with an index whose shards `read` gives, as far as a new one is made.
+/// `open_shards` with an index whose shards `read` gives, as far as a new one is made; empty: their
+/// headers. Nothing is said of shards that a manifest names and the folder lacks.
 std::unique_ptr<ShardSet> open_shards(const std::vector<std::string>& sources,
                                       const OpenOptions& options, const ReadShard& read);
 

@@ -138,7 +138,7 @@ std::string companion_field(std::string_view path) {
 class FolderSource : public PackSource {
  public:
   FolderSource(std::unique_ptr<formats::Dataset> dataset, std::string root,
-               std::vector<ClassFiles> classes, std::size_t thread_count)
+               std::vector<ClassFiles> classes, std::size_t thread_count, const Looked& looked)
       : dataset_(std::move(dataset)),
         root_(std::move(root)),
         classes_(std::move(classes)),
@@ -147,8 +147,9 @@ class FolderSource : public PackSource {
       first_sample_.push_back(first_sample_.back() + files.first_file.size() - 1);
       first_file_.push_back(first_file_.back() + files.paths.size());
     }
-    files_.emplace(static_cast<std::size_t>(first_file_.back()), thread_count,
-                   [&](std::size_t file) { return full_path(path_of_file(file)); });
+    files_.emplace(
+        static_cast<std::size_t>(first_file_.back()), thread_count,
+        [&](std::size_t file) { return full_path(path_of_file(file)); }, looked);
     gather_warnings();
   }
 
@@ -303,7 +304,8 @@ class FolderSource : public PackSource {
 
 std::unique_ptr<PackSource> open_folder_source(std::unique_ptr<formats::Dataset> dataset,
                                                const std::string& root,
-                                               const formats::OpenOptions& options) {
+                                               const formats::OpenOptions& options,
+                                               const Looked& looked) {
   const std::size_t threads = options.thread_count != 0 ? options.thread_count : 2 * usable_cores();
   const std::vector<std::string>& names = dataset->classes();
   std::vector<ClassFiles> classes(names.size());
@@ -315,7 +317,7 @@ std::unique_ptr<PackSource> open_folder_source(std::unique_ptr<formats::Dataset>
     grouping.run(listing.paths);
   });
   auto source =
-      std::make_unique<FolderSource>(std::move(dataset), root, std::move(classes), threads);
+      std::make_unique<FolderSource>(std::move(dataset), root, std::move(classes), threads, looked);
   source->check_names();
   return source;
 }

@@ -77,7 +77,7 @@ void check_manifest(const PackFolder& folder, const Manifest& manifest, const Jo
   std::string what = "samples came, went or changed their labels";
   if (manifest.source == head.source) {
     what = option_difference(head.options, without_sizes(manifest.options));
-    if (what.empty()) what = "files changed their size";
+    if (what.empty()) what = "files of the sources have other sizes than when it was packed";
   }
   refuse(folder, fmt::format("holds a finished set, and {}; give an empty folder", what));
 }
@@ -95,7 +95,7 @@ Result<FolderState> FolderState::read(const PackFolder& folder) {
   Result<std::vector<std::string>> names = folder.names();
   if (!names) return names.error();
   for (std::string& name : *names) {
-    if (name.starts_with(kWorkPrefix) && name.ends_with(".journal")) {
+    if (name.starts_with(kWorkPrefix) && name.ends_with(formats::kJournalEnding)) {
       const Result<std::string> text = folder.read(name);
       if (!text && text.error().code == ErrorCode::kNotFound) continue;
       if (!text) return text.error();

@@ -164,7 +164,7 @@ Result<Journal> Journal::open(const PackFolder& folder, const PackPart& part,
     }
   }
   formats::Fd fd(openat(folder.fd(), name.c_str(), O_WRONLY | O_CLOEXEC));
-  if (!fd) return formats::system_failure(folder.path_of(name), "open", errno);
+  if (!fd) return formats::system_failure(folder.path_of(name), "create", errno);
   const std::uint64_t size = content == nullptr ? head_line(head).size() : content->size_bytes;
   if (ftruncate(fd.get(), static_cast<off_t>(size)) != 0) {
     return formats::system_failure(folder.path_of(name), "truncate", errno);

@@ -25,17 +25,20 @@ std::string_view inner_path(std::string_view path) {
 
 class ListSource : public PackSource {
  public:
-  ListSource(std::unique_ptr<formats::Dataset> dataset, std::size_t thread_count)
+  ListSource(std::unique_ptr<formats::Dataset> dataset, std::size_t thread_count,
+             const Looked& looked)
       : dataset_(std::move(dataset)),
         has_labels_(!dataset_->label_source().starts_with("none")),
-        files_(static_cast<std::size_t>(dataset_->size()), thread_count,
-               [&](std::size_t i) { return dataset_->path(i); }),
+        files_(
+            static_cast<std::size_t>(dataset_->size()), thread_count,
+            [&](std::size_t i) { return dataset_->path(i); }, looked),
         warnings_(dataset_->warnings()) {
     std::uint64_t shortened = 0;
     for (std::uint64_t i = 0; i < size(); ++i) shortened += check_name(i) ? 0 : 1;
     if (shortened == 0) return;
-    warnings_.push_back(fmt::format("{} lose / or ../ in front: tars are unpacked below a folder",
-                                    formats::counted(shortened, "key")));
+    warnings_.push_back(fmt::format("{} {} / or ../ in front: tars are unpacked below a folder",
+                                    formats::counted(shortened, "key"),
+                                    shortened == 1 ? "loses" : "lose"));
   }
 
   std::uint64_t size() const noexcept override { return dataset_->size(); }
@@ -100,9 +103,10 @@ class ListSource : public PackSource {
 }  // namespace
 
 std::unique_ptr<PackSource> open_list_source(std::unique_ptr<formats::Dataset> dataset,
-                                             const formats::OpenOptions& options) {
+                                             const formats::OpenOptions& options,
+                                             const Looked& looked) {
   const std::size_t threads = options.thread_count != 0 ? options.thread_count : 2 * usable_cores();
-  return std::make_unique<ListSource>(std::move(dataset), threads);
+  return std::make_unique<ListSource>(std::move(dataset), threads, looked);
 }
 
 }  // namespace feedrace::pack

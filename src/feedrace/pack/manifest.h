@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "feedrace/error.h"
-#include "feedrace/formats/class_list.h"
+#include "feedrace/formats/packed_set.h"
 
 namespace feedrace::pack {
 

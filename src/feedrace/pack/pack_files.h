@@ -10,6 +10,7 @@
 
 #include "feedrace/error.h"
 #include "feedrace/formats/class_list.h"
+#include "feedrace/formats/packed_set.h"
 #include "feedrace/formats/posix_file.h"
 #include "feedrace/pack.h"
 
@@ -17,7 +18,7 @@ namespace feedrace::pack {
 
 // Names of files that only a run that is not finished has; all begin with a dot, and none is left
 // in a finished folder.
-inline constexpr std::string_view kWorkPrefix = ".feedrace-pack.";
+using formats::kWorkPrefix;
 /// "" of the whole, "part-3-of-16." of a part.
 std::string part_tag(const PackPart& part);
 std::string lock_name(const PackPart& part);

@@ -59,7 +59,7 @@ void make_index(const PackFolder& folder, const PackOptions& options, PackReport
       options.progress({PackProgress::Phase::kIndex, picture_count, 0, share});
     };
   }
-  const auto set = formats::open_shards({folder.path()}, format);
+  const auto set = formats::open_shards({folder.path()}, format, {});
   report.index_path = set->index_path();
   report.key_fingerprint = set->key_fingerprint();
   report.crop_index_count = set->crop_index_count();
@@ -239,6 +239,7 @@ PackReport finish_parts(const PackOptions& wanted) {
   } else if (state->manifest) {
     manifest = *state->manifest;
     report.finished_count = manifest.shards.size();
+    report.was_packed = true;
   } else {
     throw Error(ErrorCode::kNotFound,
                 fmt::format("{}: no parts of a packed set; pack them with --part first",

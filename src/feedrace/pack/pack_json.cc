@@ -15,6 +15,7 @@ std::string to_json(const PackPlan& plan) {
                                        {"shards", plan.shard_count},
                                        {"shards_of_part", plan.part_shard_count},
                                        {"shards_finished", plan.finished_count},
+                                       {"packed_already", plan.is_packed},
                                        {"source_bytes", plan.source_bytes},
                                        {"payload_bytes", plan.payload_bytes},
                                        {"size_bytes", plan.size_bytes},
@@ -35,6 +36,7 @@ std::string to_json(const PackPlan& plan) {
 std::string to_json(const PackReport& report) {
   nlohmann::ordered_json json = {{"shards", report.shard_count},
                                  {"shards_found_finished", report.finished_count},
+                                 {"packed_already", report.was_packed},
                                  {"samples", report.sample_count},
                                  {"size_bytes", report.size_bytes},
                                  {"seconds", report.seconds},

@@ -9,13 +9,14 @@
 namespace feedrace::pack {
 
 std::unique_ptr<PackSource> open_pack_source(const std::vector<std::string>& sources,
-                                             const formats::OpenOptions& options) {
+                                             const formats::OpenOptions& options,
+                                             const Looked& looked) {
   if (formats::WebdatasetFormat().accepts(sources)) return open_shard_source(sources, options);
   auto dataset = formats::open_dataset(sources, options);
   if (formats::ImageFolderFormat().accepts(sources)) {
-    return open_folder_source(std::move(dataset), sources.at(0), options);
+    return open_folder_source(std::move(dataset), sources.at(0), options, looked);
   }
-  return open_list_source(std::move(dataset), options);
+  return open_list_source(std::move(dataset), options, looked);
 }
 
 }  // namespace feedrace::pack

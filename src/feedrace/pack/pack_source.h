@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -72,17 +73,24 @@ class PackSource {
   virtual std::uint64_t memory_bytes() const noexcept = 0;
 };
 
+/// Told ten times a second at most, on the caller's thread, how many files were looked at and which
+/// share of all. What it throws ends the work.
+using Looked = std::function<void(std::uint64_t file_count, double share)>;
+
 /// Opens the sources and asks for the size of each file. Throws Error: as `formats::open_dataset`;
 /// kInvalidArgument: two files that give one key, a name that can't be one.
 std::unique_ptr<PackSource> open_pack_source(const std::vector<std::string>& sources,
-                                             const formats::OpenOptions& options);
+                                             const formats::OpenOptions& options,
+                                             const Looked& looked = {});
 
 // What that chooses from, each in a file of its own.
 std::unique_ptr<PackSource> open_folder_source(std::unique_ptr<formats::Dataset> dataset,
                                                const std::string& root,
-                                               const formats::OpenOptions& options);
+                                               const formats::OpenOptions& options,
+                                               const Looked& looked);
 std::unique_ptr<PackSource> open_list_source(std::unique_ptr<formats::Dataset> dataset,
-                                             const formats::OpenOptions& options);
+                                             const formats::OpenOptions& options,
+                                             const Looked& looked);
 std::unique_ptr<PackSource> open_shard_source(const std::vector<std::string>& sources,
                                               const formats::OpenOptions& options);
 

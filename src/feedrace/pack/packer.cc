@@ -45,6 +45,15 @@ void check(const PackOptions& options) {
     refuse(fmt::format("prefix {}: is no beginning of a file's name; give one such as train",
                        printable(prefix)));
   }
+  constexpr std::string_view kOfPatterns = "*?[]{}";
+  const bool has_control = std::ranges::any_of(
+      prefix, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
+  if (has_control || prefix.find_first_of(kOfPatterns) != std::string::npos) {
+    refuse(
+        fmt::format("prefix {}: has a character of a pattern ({}) or a control character, so "
+                    "that nobody could name its shards; give one such as train",
+                    printable(prefix), kOfPatterns));
+  }
   if (options.shard_count && *options.shard_count == 0) refuse("0 shards; give at least 1");
   if (options.shard_size_bytes == 0) refuse("shards of 0 bytes; give a size such as 1GB");
   const PackPart& part = options.part;
@@ -126,6 +135,16 @@ const ExcludeList& found(ExcludeList& exclude, const PackSource& source) {
   return exclude;
 }
 
+/// Tells of the plan in the making.
+Looked teller(const PackOptions& options) {
+  if (!options.progress) return {};
+  const auto tell = [&progress = options.progress](std::uint64_t count, double share) {
+    progress({PackProgress::Phase::kPlan, count, 0, share});
+  };
+  tell(0, 0);  // A large folder is listed first.
+  return tell;
+}
+
 storage::StorageChoice choose(const PackOptions& options, const PackSource& source,
                               const std::shared_ptr<storage::FallbackLog>& log) {
   storage::StorageNeeds needs;
@@ -146,7 +165,7 @@ class Packer::Work {
       : options_((check(options), check_apart(options), std::move(options))),
         exclude_(options_.exclude_file.empty() ? ExcludeList()
                                                : ExcludeList(options_.exclude_file)),
-        source_(open_pack_source(options_.sources, options_.format)),
+        source_(open_pack_source(options_.sources, options_.format, teller(options_))),
         layout_(*source_, options_, found(exclude_, *source_)),
         pictures_(*source_, options_, layout_),
         log_(std::make_shared<storage::FallbackLog>()),
@@ -255,6 +274,7 @@ class Packer::Work {
     plan_.needed_bytes = kSpareBytes;
     if (state && state->manifest) {
       plan_.finished_count = plan_.part_shard_count;
+      plan_.is_packed = true;
       return;
     }
     for (std::uint64_t i = 0; i < layout_.shard_count(); ++i) {
@@ -296,6 +316,7 @@ class Packer::Work {
     if (state.manifest) {
       count(*state.manifest, report);
       report.finished_count = report.shard_count;
+      report.was_packed = true;
       finish_set(folder, options_, *state.manifest, report);
       return report;
     }

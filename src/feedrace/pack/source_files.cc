@@ -3,7 +3,10 @@
 
 #include <sys/stat.h>
 
+#include <atomic>
 #include <cerrno>
+#include <chrono>
+#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
@@ -15,14 +18,27 @@
 namespace feedrace::pack {
 
 SourceFiles::SourceFiles(std::size_t count, std::size_t thread_count,
-                         const std::function<std::string(std::size_t)>& path_of)
+                         const std::function<std::string(std::size_t)>& path_of,
+                         const Looked& looked)
     : stamps_(count) {
+  using Clock = std::chrono::steady_clock;
+  constexpr std::chrono::milliseconds kTold{100};
+  const std::thread::id caller = std::this_thread::get_id();
+  Clock::time_point told = Clock::now();
+  std::atomic<std::size_t> done = 0;
+  const auto tell = [&] {  // Calls do not overlap, as one thread makes them.
+    if (!looked || std::this_thread::get_id() != caller || Clock::now() - told < kTold) return;
+    told = Clock::now();
+    looked(done, static_cast<double>(done) / static_cast<double>(count));
+  };
   // A thread takes a stretch: neighbours lie in one folder, and a call each would cost more.
   constexpr std::size_t kStretch = 256;
   const std::size_t stretches = (count + kStretch - 1) / kStretch;
   formats::parallel_for(stretches, thread_count, [&](std::size_t stretch) {
     const std::size_t end = std::min(count, (stretch + 1) * kStretch);
     for (std::size_t i = stretch * kStretch; i < end; ++i) stamps_[i] = stamp_of(path_of(i));
+    done += end - stretch * kStretch;
+    tell();
   });
 }
 

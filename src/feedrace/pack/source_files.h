@@ -15,9 +15,10 @@ namespace feedrace::pack {
 /// Sizes and times of files, asked for once.
 class SourceFiles {
  public:
-  /// Asks for file i of `count` at `path_of(i)`, on several threads.
+  /// Asks for file i of `count` at `path_of(i)`, on several threads, and tells `looked` of it on
+  /// the caller's.
   SourceFiles(std::size_t count, std::size_t thread_count,
-              const std::function<std::string(std::size_t)>& path_of);
+              const std::function<std::string(std::size_t)>& path_of, const Looked& looked);
 
   /// Fills in where the bytes of file `i` at `path` are. Failure: what was found when it was asked.
   Result<void> fill(std::size_t i, std::string path, SourceMember& member) const;

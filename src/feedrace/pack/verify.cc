@@ -13,6 +13,7 @@
 
 #include "feedrace/core/cores.h"
 #include "feedrace/core/text.h"
+#include "feedrace/formats/class_list.h"
 #include "feedrace/formats/folder_walk.h"
 #include "feedrace/formats/labels.h"
 #include "feedrace/formats/output_check.h"
@@ -195,8 +196,9 @@ class Verification {
                         true,
                         kNotThere,
                         1,
-                        {fmt::format("{}: {} samples, {} bytes", printable(promised.name),
-                                     promised.sample_count, promised.size_bytes)}});
+                        {fmt::format("{}: {}, {} bytes", printable(promised.name),
+                                     formats::counted(promised.sample_count, "sample"),
+                                     with_commas(promised.size_bytes))}});
       } else {
         shards.promised[found->second] = promised;
       }
@@ -299,6 +301,7 @@ class Verification {
     VerifyTotals totals = VerifyRun(std::move(plan), thread_count_, limits).run(options_.progress);
     report_.sample_count = totals.sample_count;
     report_.picture_count = totals.picture_count;
+    report_.has_decoded = options_.decodes;
     report_.decoded_count = totals.decoded_count;
     report_.flagged_count = totals.flagged_count;
     report_.checksum_count = totals.checksum_count;

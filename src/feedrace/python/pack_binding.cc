@@ -22,14 +22,25 @@ namespace {
 
 std::string bytes_of(const nb::bytes& bytes) { return {bytes.c_str(), bytes.size()}; }
 
+const char* name_of(pack::PackProgress::Phase phase) noexcept {
+  switch (phase) {
+    case pack::PackProgress::Phase::kPlan:
+      return "plan";
+    case pack::PackProgress::Phase::kShards:
+      return "shards";
+    case pack::PackProgress::Phase::kIndex:
+      return "index";
+  }
+  return "";
+}
+
 /// Asks Python now and then whether the program is to end, and tells `callback` unless it is None.
 std::function<void(const pack::PackProgress&)> progress_of(nb::object callback) {
   return [callback = std::move(callback)](const pack::PackProgress& progress) {
     const Locked locked;
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
     if (callback.is_none()) return;
-    const char* phase = progress.phase == pack::PackProgress::Phase::kIndex ? "index" : "shards";
-    callback(phase, progress.sample_count, progress.size_bytes, progress.share);
+    callback(name_of(progress.phase), progress.sample_count, progress.size_bytes, progress.share);
   };
 }
 
@@ -91,34 +102,46 @@ pack::PackOptions options_of(const nb::dict& given, nb::object progress) {
 
 nb::bytes as_bytes(const std::string& text) { return nb::bytes(text.data(), text.size()); }
 
-nb::bytes pack_set(const nb::dict& given, nb::object progress, bool is_dry_run) {
+/// For programs, and for a person.
+using Told = std::pair<nb::bytes, nb::bytes>;
+
+template <typename Described>
+std::pair<std::string, std::string> describe(const Described& described) {
+  return {to_json(described), to_text(described)};
+}
+
+Told as_told(const std::pair<std::string, std::string>& texts) {
+  return {as_bytes(texts.first), as_bytes(texts.second)};
+}
+
+Told pack_set(const nb::dict& given, nb::object progress, bool is_dry_run) {
   pack::PackOptions options = options_of(given, std::move(progress));
-  std::string text;
+  std::pair<std::string, std::string> texts;
   {
     const Unlocked unlocked;
     pack::Packer packer(options);
-    text = is_dry_run ? to_json(packer.plan()) : to_json(packer.run());
+    texts = is_dry_run ? describe(packer.plan()) : describe(packer.run());
   }
-  return as_bytes(text);
+  return as_told(texts);
 }
 
-nb::bytes finish_pack(const nb::dict& given, nb::object progress) {
+Told finish_pack(const nb::dict& given, nb::object progress) {
   const pack::PackOptions options = options_of(given, std::move(progress));
-  std::string text;
+  std::pair<std::string, std::string> texts;
   {
     const Unlocked unlocked;
-    text = to_json(pack::finish_parts(options));
+    texts = describe(pack::finish_parts(options));
   }
-  return as_bytes(text);
+  return as_told(texts);
 }
 
 }  // namespace
 
 void bind_pack(nb::module_& module) {
   module.def("pack", &pack_set, nb::arg("options"), nb::arg("progress").none(), nb::arg("dry_run"),
-             "Packs, or plans only; JSON of the report or plan.");
+             "Packs, or plans only; the report or plan as JSON, and as lines for a person.");
   module.def("finish_pack", &finish_pack, nb::arg("options"), nb::arg("progress").none(),
-             "Makes one set of parts; JSON of the report.");
+             "Makes one set of parts; the report as JSON, and as lines for a person.");
 }
 
 }  // namespace feedrace::python

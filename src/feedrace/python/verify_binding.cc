@@ -2,6 +2,7 @@
 #include "feedrace/python/verify_binding.h"
 
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -36,11 +37,13 @@ void tell(const nb::object& progress, std::uint64_t sample_count, double share) 
   if (!progress.is_none()) progress(sample_count, share);
 }
 
-std::string verify(const nb::list& sources, bool decode, bool allow_flagged,
-                   const nb::list& require, const nb::bytes& bad_file, std::size_t threads,
-                   std::uint64_t max_pixels, std::optional<std::vector<std::string>> image_fields,
-                   std::string label_field, std::string label_json_key, const nb::bytes& label_file,
-                   const nb::object& progress) {
+std::pair<std::string, std::string> verify(const nb::list& sources, bool decode, bool allow_flagged,
+                                           const nb::list& require, const nb::bytes& bad_file,
+                                           std::size_t threads, std::uint64_t max_pixels,
+                                           std::optional<std::vector<std::string>> image_fields,
+                                           std::string label_field, std::string label_json_key,
+                                           const nb::bytes& label_file,
+                                           const nb::object& progress) {
   const std::vector<std::string> paths = texts_of(sources);
   pack::VerifyOptions options;
   options.decodes = decode;
@@ -58,17 +61,20 @@ std::string verify(const nb::list& sources, bool decode, bool allow_flagged,
     tell(progress, sample_count, share);
   };
   const Unlocked unlocked;
-  return pack::verify(paths, options).to_json();
+  const pack::VerifyReport report = pack::verify(paths, options);
+  return {report.to_json(), report.to_text()};
 }
 
 }  // namespace
 
 void bind_verify(nb::module_& module) {
-  module.def("verify", &verify, nb::arg("sources"), nb::arg("decode"), nb::arg("allow_flagged"),
-             nb::arg("require"), nb::arg("bad_file"), nb::arg("threads"), nb::arg("max_pixels"),
-             nb::arg("image_fields").none(), nb::arg("label_field"), nb::arg("label_json_key"),
-             nb::arg("label_file"), nb::arg("progress").none(),
-             "What is wrong with a data set, as JSON. Paths and names come as bytes.");
+  module.def(
+      "verify", &verify, nb::arg("sources"), nb::arg("decode"), nb::arg("allow_flagged"),
+      nb::arg("require"), nb::arg("bad_file"), nb::arg("threads"), nb::arg("max_pixels"),
+      nb::arg("image_fields").none(), nb::arg("label_field"), nb::arg("label_json_key"),
+      nb::arg("label_file"), nb::arg("progress").none(),
+      "What is wrong with a data set, as JSON, and as lines for a person. Paths and names come as "
+      "bytes.");
 }
 
 }  // namespace feedrace::python

@@ -115,8 +115,8 @@ Manners choose_manners(const StorageNeeds& needs, const Data& data, const Storag
   if (!available) return {true, fmt::format("the free memory for {} of data is not known", size)};
   const std::string half = human_bytes(*available / 2);
   if (data.bytes <= *available / 2) {
-    return {true, fmt::format("the data ({}) fit into half of the free memory ({}), so later "
-                              "epochs come out of it",
+    return {true, fmt::format("the data ({}) fit into half of the free memory ({}), so what is "
+                              "read again comes out of it",
                               size, half)};
   }
   if (data.cached_share && *data.cached_share >= kMostlyCached) {

@@ -118,7 +118,7 @@ TEST_F(Choice, KeepsPagesOfDataThatFitIntoMemory) {
   const StorageChoice choice = choose("auto", PageCache::kAuto, kPlenty);
   EXPECT_EQ(access_of(choice), Access::kPageCache);
   EXPECT_THAT(choice.reason, HasSubstr("the data (1.0 MB) fit into half of the free memory "
-                                       "(536.9 MB), so later epochs come out of it"));
+                                       "(536.9 MB), so what is read again comes out of it"));
 }
 
 TEST_F(Choice, ReadsPastThePageCacheWhatDoesNotFit) {

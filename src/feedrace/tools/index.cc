@@ -31,7 +31,20 @@ struct Options {
   DataOptions data;
   ExchangeOptions exchange;
   bool as_json = false;
+  std::vector<const CLI::Option*> of_contents;  ///< Where pictures, labels and indexes are.
 };
+
+/// Options that would change nothing are refused.
+void check_used(const Options& options) {
+  if (options.exchange.format != "dali") return;
+  for (const CLI::Option* option : options.of_contents) {
+    if (option->count() == 0) continue;
+    throw Error(ErrorCode::kInvalidArgument,
+                fmt::format("{} changes nothing about an index for DALI, which has every member; "
+                            "leave it out",
+                            option->get_name()));
+  }
+}
 
 /// True of an image folder; a folder whose shards are gone is none.
 bool has_pictures(const DataOptions& data) {
@@ -92,6 +105,7 @@ int run(const Options& options) {
   using Clock = std::chrono::steady_clock;
   const auto start = Clock::now();
   formats::OpenOptions format = options.data.format;
+  check_used(options);
   format.store_index = formats::StoreIndex::kMust;
   if (format.label_field == "none") format.label_field.clear();
   if (!options.exchange.format.empty() || !options.exchange.import_path.empty()) {
@@ -186,6 +200,10 @@ void add_index(CLI::App& app) {
                               // Of what is written for others they would change nothing.
                               ->excludes(rebuilt)
                               ->excludes(with_crops);
+  for (const char* name :
+       {"--image-fields", "--label-field", "--label-json-key", "--label-file", "--cache-dir"}) {
+    options->of_contents.push_back(command->get_option(name));
+  }
   command
       ->add_option("--to", options->exchange.target,
                    "Where that goes: a folder for dali, a file for wids; beside the shards if left "
@@ -197,7 +215,9 @@ void add_index(CLI::App& app) {
                    "Make the index from one of another loader: a folder with DALI's .idx files, a "
                    "wids .json, or Energon's .nv-meta")
       ->check(not_empty())
-      ->excludes(exported);
+      ->excludes(exported)
+      ->excludes(rebuilt)  // It is made anew in any case.
+      ->excludes(with_crops);
   command->add_flag("--json", options->as_json, "Print JSON");
   add_command(*command, [options] { return run(*options); });
 }

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "feedrace/core/text.h"
+#include "feedrace/formats/phrases.h"
 #include "feedrace/formats/webdataset.h"
 #include "feedrace/tools/command.h"
 #include "feedrace/tools/json_text.h"
@@ -56,12 +57,13 @@ void list_shards_as_json(const formats::ShardSet& set) {
 
 void list_shards_as_text(const formats::ShardSet& set) {
   for (std::uint64_t entry = 0; entry < set.entry_count(); ++entry) {
-    std::string line = fmt::format("{}  {}", printable(set.shards()[set.entry_shard(entry)]),
-                                   printable(set.entry_key(entry)));
+    std::string fields;
     for (const auto& field : set.fields(entry)) {
-      line += fmt::format("  {} {}", printable(field.name), field.size_bytes);
+      fields += fmt::format("{}{} {}", fields.empty() ? "  " : ", ", printable(field.name),
+                            formats::counted(field.size_bytes, "byte"));
     }
-    fmt::print("{}\n", line);
+    fmt::print("{}  {}{}\n", printable(set.shards()[set.entry_shard(entry)]),
+               printable(set.entry_key(entry)), fields);
   }
 }
 
@@ -94,7 +96,7 @@ void list_files_as_json(const formats::Dataset& dataset) {
 
 void list_files_as_text(const formats::Dataset& dataset) {
   for (std::uint64_t sample = 0; sample < dataset.size(); ++sample) {
-    fmt::print("{}  {}\n", printable(dataset.key(sample)), label_text(dataset, sample));
+    fmt::print("{}  label {}\n", printable(dataset.key(sample)), label_text(dataset, sample));
   }
 }
 

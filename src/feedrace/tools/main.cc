@@ -49,6 +49,11 @@ int run(int argc, char** argv) {
   add_top(app);
   add_report(app);
   add_explain(app);
+  if (argc <= 1) {
+    std::fprintf(stderr, "%sfeedrace: no command was given; name one of these\n",
+                 app.help().c_str());
+    return kWrongUse;
+  }
   try {
     app.parse(argc, argv);
     return kGood;

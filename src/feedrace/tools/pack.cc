@@ -72,39 +72,6 @@ pack::PackPart parse_part(const std::string& text) {
               fmt::format("--part {}: give part and number of parts, as 3/16", printable(text)));
 }
 
-std::string describe(const pack::PackPlan& plan) {
-  const double overhead =
-      plan.payload_bytes == 0
-          ? 0
-          : 100 * (static_cast<double>(plan.size_bytes) / static_cast<double>(plan.payload_bytes) -
-                   1);
-  std::string text = fmt::format(
-      "source: {}, {}, {}\n"
-      "shards: {}, at most {}{} each, {} in all, of which {:.1f} % are headers and padding\n",
-      plan.source_kind, counted(plan.sample_count, "sample"), human_bytes(plan.source_bytes),
-      with_commas(plan.shard_count), plan.change.empty() ? "" : "about ",
-      human_bytes(plan.largest_shard_bytes), human_bytes(plan.size_bytes), overhead);
-  if (plan.excluded_count != 0) {
-    text += fmt::format("excluded: {}\n", counted(plan.excluded_count, "sample"));
-  }
-  if (plan.unreadable_count != 0) {
-    text += fmt::format("left out, as they can't be read: {}\n",
-                        counted(plan.unreadable_count, "sample"));
-  }
-  if (plan.part_shard_count != plan.shard_count) {
-    text += fmt::format("this part: {}\n", counted(plan.part_shard_count, "shard"));
-  }
-  if (plan.finished_count != 0) {
-    text += fmt::format("finished by an earlier run: {}\n", counted(plan.finished_count, "shard"));
-  }
-  text +=
-      fmt::format("threads: {}; memory: {}\n", plan.thread_count, human_bytes(plan.memory_bytes));
-  text += fmt::format("disk: {} needed, {} free\n", human_bytes(plan.needed_bytes),
-                      human_bytes(plan.free_bytes));
-  if (!plan.change.empty()) text += fmt::format("pictures: {}\n", plan.change);
-  return text + fmt::format("storage: {}\n", plan.storage);
-}
-
 /// Samples that are named one by one; of more a list is better.
 constexpr std::size_t kNamedLeftOut = 5;
 
@@ -125,25 +92,7 @@ void print(const pack::PackReport& report, std::size_t said) {
                                 report.warnings.end()));
   warn(report.fallbacks);
   print_left_out(report);
-  std::string text = fmt::format(
-      "packed: {} in {}, {}, in {:.1f} s", counted(report.sample_count, "sample"),
-      counted(report.shard_count, "shard"), human_bytes(report.size_bytes), report.seconds);
-  if (report.finished_count != 0) {
-    text += fmt::format("; {} were finished before", with_commas(report.finished_count));
-  }
-  if (report.changed_count != 0) {
-    text += fmt::format("; {} changed by this run", counted(report.changed_count, "picture"));
-  }
-  fmt::print("{}\n", text);
-  if (report.manifest_path.empty()) {
-    fmt::print("a part: when all are packed, feedrace pack --finish makes index and manifest\n");
-    return;
-  }
-  fmt::print("manifest: {}\nindex: {}\n", printable(report.manifest_path),
-             printable(report.index_path));
-  if (report.crop_index_count != 0) {
-    fmt::print("crop index: of {}\n", counted(report.crop_index_count, "picture"));
-  }
+  fmt::print("{}", to_text(report));
 }
 
 /// Draws progress, and stops the run when the user wants it.
@@ -158,13 +107,19 @@ class Watcher {
     }
     if (!line_ || phase_ != progress.phase) {
       phase_ = progress.phase;
-      line_.emplace(phase_ == pack::PackProgress::Phase::kShards ? "samples" : "crop index", 0);
+      line_.emplace(name_of(phase_), 0);
     }
     line_->update(progress.sample_count, progress.share);
   }
   void end() { line_.reset(); }
 
  private:
+  static const char* name_of(pack::PackProgress::Phase phase) noexcept {
+    using Phase = pack::PackProgress::Phase;
+    if (phase == Phase::kPlan) return "plan, files";
+    return phase == Phase::kShards ? "samples" : "crop index";
+  }
+
   InterruptGuard& interrupt_;
   pack::PackProgress::Phase phase_ = pack::PackProgress::Phase::kShards;
   std::optional<Progress> line_;
@@ -208,12 +163,13 @@ int run(Options options) {
     return finish(options, report, 0);
   }
   pack::Packer packer(pack);
+  watcher.end();
   if (options.is_dry_run) {
     if (options.as_json) {
       print_json(nlohmann::ordered_json::parse(to_json(packer.plan())));
     } else {
       warn(packer.plan().warnings);
-      fmt::print("{}", describe(packer.plan()));
+      fmt::print("{}", to_text(packer.plan()));
     }
     if (packer.plan().fits()) return kGood;
     note("it does not fit on the disk");
@@ -221,7 +177,7 @@ int run(Options options) {
   }
   if (!options.as_json) {
     warn(packer.plan().warnings);
-    fmt::print("{}", describe(packer.plan()));
+    fmt::print("{}", to_text(packer.plan()));
     std::fflush(stdout);
   }
   // Until here nothing is written, and a signal ends the process at once.
@@ -326,7 +282,8 @@ void add_run(CLI::App& command, Options& options) {
                   "I/N: only every N-th shard, for N machines that pack into one folder")
       ->check(not_empty());
   command.add_flag("--finish", options.finishes,
-                   "Make index and manifest of a folder that was packed in parts");
+                   "DIR alone, once all parts are packed into it: make one set of them, with index "
+                   "and manifest");
   command.add_flag("--dry-run", options.is_dry_run, "Print the plan and write nothing");
   command.add_flag("--json", options.as_json, "Print JSON");
 }

@@ -26,71 +26,6 @@ struct Options {
   bool as_json = false;
 };
 
-void print_sizes(const char* title, const pack::VerifyReport::Spread& spread) {
-  if (spread.count == 0) return;
-  fmt::print("{:<11} smallest {}, median {}, largest {}\n", title, with_commas(spread.smallest),
-             with_commas(spread.median), with_commas(spread.largest));
-}
-
-void print_fields(const pack::VerifyReport& report) {
-  constexpr std::size_t kMost = 12;
-  std::string text;
-  std::size_t shown = 0;
-  for (const auto& [name, count] : report.fields) {
-    if (shown++ == kMost) break;
-    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", printable(name), with_commas(count));
-  }
-  if (report.fields.size() > kMost) text += ", ...";
-  fmt::print("fields      {}\n", text);
-}
-
-void print_classes(const pack::VerifyReport::Classes& classes) {
-  if (!classes.is_known) {
-    fmt::print("classes     more than a million different labels, which are no classes\n");
-    return;
-  }
-  fmt::print(
-      "classes     {} with samples, {} without; fewest: {} of class {}, most: {} of class {}\n",
-      with_commas(classes.count), with_commas(classes.empty_count),
-      with_commas(classes.smallest.sample_count), classes.smallest.label,
-      with_commas(classes.largest.sample_count), classes.largest.label);
-}
-
-void print_text(const pack::VerifyReport& report, bool decodes) {
-  fmt::print("samples     {}, {} with a picture; {}", with_commas(report.sample_count),
-             with_commas(report.picture_count), report.kind);
-  if (report.shard_count > 0) {
-    fmt::print(": {}, {}", formats::counted(report.shard_count, "shard"),
-               human_bytes(report.shard_bytes));
-  }
-  fmt::print("\n");
-  if (!report.fields.empty()) print_fields(report);
-  if (decodes) {
-    fmt::print("pictures    {} of {} decoded, {} of them with a complaint\n",
-               with_commas(report.decoded_count), with_commas(report.picture_count),
-               with_commas(report.flagged_count));
-  }
-  print_sizes("bytes", report.bytes);
-  print_sizes("pixels", report.pixels);
-  if (report.classes) print_classes(*report.classes);
-  if (report.has_manifest) {
-    fmt::print("checksums   {} of {} as manifest.json says\n", with_commas(report.checksum_count),
-               formats::counted(report.shard_count, "shard"));
-  }
-  if (!report.index.empty()) fmt::print("index       {}\n", report.index);
-  for (const pack::VerifyReport::Finding& finding : report.findings) {
-    fmt::print("{:<11} {}: {}: {}\n", finding.is_bad ? "bad" : "note", finding.check, finding.what,
-               with_commas(finding.count));
-    for (const std::string& example : finding.examples) fmt::print("            {}\n", example);
-    if (finding.count > finding.examples.size() && !finding.examples.empty()) {
-      fmt::print("            ...\n");
-    }
-  }
-  fmt::print("{}: {} bad, {:.1f} s, {}\n", report.is_good() ? "good" : "bad",
-             formats::counted(report.bad_sample_count, "sample"), report.seconds,
-             formats::counted(report.thread_count, "thread"));
-}
-
 int run(Options& options) {
   InterruptGuard interrupt;
   const InterruptGuard::Asking asking(interrupt);
@@ -111,7 +46,7 @@ int run(Options& options) {
   if (options.as_json) {
     fmt::print("{}\n", report.to_json());
   } else {
-    print_text(report, verify.decodes);
+    fmt::print("{}", report.to_text());
   }
   return report.is_good() ? kGood : kBadData;
 }
