@@ -2,6 +2,7 @@
 """Indexes of other loaders, with the real tools: DALI's wds2idx and reader, wids, Energon."""
 
 import importlib
+import itertools
 import json
 import os
 import shutil
@@ -350,7 +351,7 @@ def test_an_energon_database_whose_pages_lead_back_ends_at_once(shards):
     inner = [p for p in range(2, len(content) // 512 + 1) if content[header(p)] == 5 and p != root]
     chain = [root, *inner[:16]]
     assert len(chain) == 17
-    for page, child in zip(chain, chain[1:]):
+    for page, child in itertools.pairwise(chain):
         at = header(page)
         (cells,) = struct.unpack_from(">H", content, at + 3)
         struct.pack_into(">I", content, at + 8, child)
