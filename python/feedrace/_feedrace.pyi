@@ -250,14 +250,18 @@ class Loader:
         What is done to a sample in an epoch, step by step, with the numbers drawn for it.
         """
 
-def pack(options: dict, progress: object | None, dry_run: bool) -> bytes:
-    """Packs, or plans only; JSON of the report or plan."""
+def pack(options: dict, progress: object | None, dry_run: bool) -> tuple[bytes, bytes]:
+    """
+    Packs, or plans only; the report or plan as JSON, and as lines for a person.
+    """
 
-def finish_pack(options: dict, progress: object | None) -> bytes:
-    """Makes one set of parts; JSON of the report."""
+def finish_pack(options: dict, progress: object | None) -> tuple[bytes, bytes]:
+    """Makes one set of parts; the report as JSON, and as lines for a person."""
 
-def verify(sources: list, decode: bool, allow_flagged: bool, require: list, bad_file: bytes, threads: int, max_pixels: int, image_fields: Sequence[str] | None, label_field: str, label_json_key: str, label_file: bytes, progress: object | None) -> str:
-    """What is wrong with a data set, as JSON. Paths and names come as bytes."""
+def verify(sources: list, decode: bool, allow_flagged: bool, require: list, bad_file: bytes, threads: int, max_pixels: int, image_fields: Sequence[str] | None, label_field: str, label_json_key: str, label_file: bytes, progress: object | None) -> tuple[str, str]:
+    """
+    What is wrong with a data set, as JSON, and as lines for a person. Paths and names come as bytes.
+    """
 
 def recipe(name: str) -> list:
     """The steps of a recipe."""
