@@ -291,6 +291,9 @@ class Loader {
   std::vector<std::string> load_state(std::string_view state, bool accept_changed_data = false);
 
   Stats stats() const;
+  /// How full the queues between the stages are at this moment; empty while no thread of the loader
+  /// runs. Any thread.
+  std::vector<QueueLevel> queue_levels() const;
   /// "127.0.0.1:9400": where metrics are served, by a thread that lives as long as the loader;
   /// empty: nowhere.
   std::string metrics_address() const;

@@ -103,6 +103,12 @@ struct StageStats {
   std::uint64_t item_count = 0;  ///< Samples (io, decode) or batches (consumer).
 };
 
+/// How full a queue between two stages is.
+struct QueueLevel {
+  std::string name;          ///< "reads in flight"; the trace and the metrics have the same ones.
+  std::uint64_t length = 0;  ///< In what it holds.
+};
+
 /// Counters since the loader was made. A snapshot: plain data, safe to keep. What was read ahead
 /// and not delivered yet counts in bytes, reads and stages, not in samples.
 struct Stats {

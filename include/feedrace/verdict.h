@@ -29,8 +29,9 @@ enum class Limit : std::uint8_t {
   kSmallFiles,      ///< A request for each small file.
   kSharedDevice,    ///< Others read from the same device.
   kGpuTopology,     ///< The GPU is far from the drive that it reads from directly.
+  kBadSamples,      ///< Most samples are bad: what else is seen is that of their stand-ins.
 };
-inline constexpr std::uint8_t kLimitCount = 19;
+inline constexpr std::uint8_t kLimitCount = 20;
 /// As JSON spells it: "cold_start".
 const char* to_string(Limit limit) noexcept;
 

@@ -17,6 +17,8 @@ constexpr double kSecondsADay = 86'400;
 constexpr double kHoursADay = 24;
 /// Figures that people round to two digits differ by so much without contradicting each other.
 constexpr double kRounding = 0.03;
+/// A smaller rate, time or price is a slip.
+constexpr double kLeast = 1e-9;
 
 std::string number(double value) {
   return value >= 10'000 ? with_commas(static_cast<std::uint64_t>(std::llround(value)))
@@ -29,9 +31,9 @@ bool agree(double a, double b) { return std::abs(a - b) <= kRounding * std::max(
 
 void check(const std::optional<double>& value, const char* name, double most) {
   if (!value) return;
-  if (std::isfinite(*value) && *value > 0 && *value <= most) return;
+  if (std::isfinite(*value) && *value >= kLeast && *value <= most) return;
   throw Error(ErrorCode::kInvalidArgument,
-              fmt::format("{} {}: no such figure; give one above 0 and up to {}", name, *value,
+              fmt::format("{} {}: no such figure; give one from {} to {}", name, *value, kLeast,
                           number(most)));
 }
 
@@ -42,7 +44,8 @@ void check(const RunFigures& run) {
   check(run.cost, "cost", kMost);
   if (run.wait_share && (!(*run.wait_share >= 0) || *run.wait_share >= 1)) {
     throw Error(ErrorCode::kInvalidArgument,
-                fmt::format("wait {}: no such share; give one from 0 to below 1", *run.wait_share));
+                fmt::format("wait {}: no such share; give one from 0 % to below 100 %",
+                            percent(*run.wait_share)));
   }
 }
 
@@ -151,7 +154,11 @@ class Reckoning {
     const auto rate = ratio(after.images_per_second, before_.images_per_second);
     const auto days = ratio(before_.days, after.days);
     const auto cost = ratio(before_.cost, after.cost);
-    if (rate) compare_with_wait(*rate);
+    if (rate) {
+      compare_with_wait(*rate, "the images/s");
+    } else if (days) {
+      compare_with_wait(*days, "fewer days");
+    }
     if (rate && days && !agree(*rate, *days)) {
       contradict(fmt::format(
           "{:.3g} x the images/s, but {:.3g} x fewer days: at {} images/s the same images take "
@@ -166,16 +173,26 @@ class Reckoning {
     }
   }
 
-  void compare_with_wait(double rate) {
+  /// How much faster the run is said to be, against what its waiting explains.
+  void compare_with_wait(double speedup, const char* of_what) {
     if (!before_.wait_share) return;
     const double wait_after = in_.after.wait_share.value_or(0);
     const double explained = (1 - wait_after) / (1 - *before_.wait_share);
-    if (agree(rate, explained) || rate < explained) return;
-    contradict(fmt::format(
-        "{:.3g} x the images/s does not follow from less waiting: from {} to {} gives {:.3g} x, "
-        "and none at all {:.3g} x; the other {:.3g} x must come from a faster training loop",
-        rate, percent(*before_.wait_share), percent(wait_after), explained,
-        1 / (1 - *before_.wait_share), rate / explained));
+    // Where nobody says how much it waits afterwards, it may still wait.
+    const bool may_be_slower = !in_.after.wait_share;
+    if (agree(speedup, explained) || (speedup < explained && may_be_slower)) return;
+    const std::string gives =
+        fmt::format("{:.3g} x {} does not follow from the waiting: from {} to {} gives {:.3g} x",
+                    speedup, of_what, percent(*before_.wait_share), percent(wait_after), explained);
+    if (speedup < explained) {
+      contradict(fmt::format("{}; the training loop must have become {:.3g} x slower", gives,
+                             explained / speedup));
+      return;
+    }
+    contradict(
+        fmt::format("{}, and none at all {:.3g} x; the other {:.3g} x must come from a faster "
+                    "training loop",
+                    gives, 1 / (1 - *before_.wait_share), speedup / explained));
   }
 
   void reckon_outcomes() {

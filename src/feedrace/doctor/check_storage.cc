@@ -17,6 +17,11 @@
 namespace feedrace::doctor {
 namespace {
 
+/// Where the kernel takes a setting of a disk, as a word of a command.
+std::string queue_file(const std::string& disk, const char* name) {
+  return shell_word(fmt::format("/sys/block/{}/queue/{}", disk, name));
+}
+
 bool has_option(std::string_view options, std::string_view wanted) {
   while (!options.empty()) {
     const std::size_t end = std::min(options.find(','), options.size());
@@ -127,7 +132,7 @@ void check_scheduler(const Place& place, const std::string& disk, Findings& find
                   "costs CPU time and a lock.";
   one.tip =
       "none is what the kernel chooses for NVMe by itself; the boot option elevator= is gone.";
-  one.fix = fmt::format("echo {} > /sys/block/{}/queue/scheduler", wanted, disk);
+  one.fix = fmt::format("echo {} > {}", wanted, queue_file(disk, "scheduler"));
   Grade grade = Grade::kGood;
   if (now != wanted) {
     const bool matters = is_zoned || (is_nvme(disk) && now == "bfq");
@@ -146,7 +151,7 @@ void check_queue(const Place& place, const std::string& disk, Findings& findings
       "A reader keeps up to 64 reads in flight; what the queue does not take waits in front "
       "of it.";
   one.tip = "\"Raise nr_requests\" does nothing on NVMe: its own number of tags is the limit.";
-  one.fix = fmt::format("echo 256 > /sys/block/{}/queue/nr_requests", disk);
+  one.fix = fmt::format("echo 256 > {}", queue_file(disk, "nr_requests"));
   const auto now = host::number_of(queue_of(place, disk) / "nr_requests");
   set_found(one, now.value_or(0) < kInFlight ? Grade::kAdvice : Grade::kGood,
             now ? std::to_string(*now) : "");
@@ -163,7 +168,7 @@ void check_read_ahead(const Place& place, const std::string& disk, Findings& fin
   one.tip =
       "A huge value helps sequential reads through the page cache alone, and O_DIRECT not at "
       "all.";
-  one.fix = fmt::format("echo 128 > /sys/block/{}/queue/read_ahead_kb", disk);
+  one.fix = fmt::format("echo 128 > {}", queue_file(disk, "read_ahead_kb"));
   const auto now = host::number_of(queue_of(place, disk) / "read_ahead_kb");
   set_found(one, now.value_or(0) > kMostKb ? Grade::kAdvice : Grade::kGood,
             now ? fmt::format("{} KiB", *now) : "");

@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "feedrace/core/open_output.h"
 #include "feedrace/core/text.h"
 
 namespace feedrace::formats {
@@ -30,9 +31,19 @@ Failure write_failure(const std::string& path, const char* call, int error_numbe
                                       advice_on_writing(error_number))};
 }
 
+Result<void> check_writable(const std::string& path) {
+  struct stat status{};
+  const bool is_there = stat(path.c_str(), &status) == 0;
+  if (is_there && S_ISDIR(status.st_mode)) return write_failure(path, "open", EISDIR);
+  if (is_there && !S_ISREG(status.st_mode)) return {};  // Its reader may come yet.
+  const Result<PendingFile> tried = PendingFile::create(path);
+  if (!tried) return tried.error();
+  return {};
+}
+
 Result<PendingFile> PendingFile::create(const std::string& path) {
   if (is_other_than_file(path)) {
-    Fd fd(open(path.c_str(), O_WRONLY | O_CLOEXEC));
+    Fd fd(open_output(path, 0));
     if (!fd) return write_failure(path, "open", errno);
     return PendingFile(AT_FDCWD, path, path, "", std::move(fd));
   }

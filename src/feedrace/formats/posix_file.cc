@@ -71,6 +71,10 @@ std::string_view advice_on_writing(int error_number) {
     case EMFILE:
     case ENFILE:
       return kOpenFilesAdvice;
+    case ENXIO:
+      return "; a pipe that nobody reads: start its reader first";
+    case EISDIR:
+      return "; it is a folder: name a file";
     default:
       return "; look at the disk, or write elsewhere";
   }

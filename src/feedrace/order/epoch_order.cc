@@ -93,9 +93,9 @@ void require_batches(const SplitOptions& options, std::uint64_t samples) {
   if (samples == 0) refuse("the data set has 0 samples; nothing can be loaded");
   if (make_split(options, samples).steps > 0) return;
   refuse(
-      fmt::format("an epoch has {} samples, fewer than one step of {}, and last_batch=drop leaves "
+      fmt::format("an epoch has {} sample{}, fewer than one step of {}, and last_batch=drop leaves "
                   "no batch; {}",
-                  with_commas(samples), sizes_text(options), smaller_steps_text(options, samples)));
+                  with_commas(samples), samples == 1 ? "" : "s", sizes_text(options), smaller_steps_text(options, samples)));
 }
 
 EpochOrder::EpochOrder(std::shared_ptr<const SampleOrder> order, const SplitOptions& split,

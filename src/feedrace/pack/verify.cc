@@ -18,6 +18,7 @@
 #include "feedrace/formats/labels.h"
 #include "feedrace/formats/output_check.h"
 #include "feedrace/formats/phrases.h"
+#include "feedrace/formats/pending_file.h"
 #include "feedrace/formats/shard_sources.h"
 #include "feedrace/formats/webdataset.h"
 #include "feedrace/pack/file_unit.h"
@@ -342,6 +343,11 @@ VerifyReport verify(const std::vector<std::string>& sources, const VerifyOptions
     throw Error(ErrorCode::kInvalidArgument, "no source given; name a folder, shards or a list");
   }
   check_list(sources, options, nullptr);
+  if (!options.bad_file.empty()) {
+    // Before hours of reading.
+    const Result<void> open = formats::check_writable(options.bad_file);
+    if (!open) raise(open.error());
+  }
   return Verification(sources, options).run();
 }
 

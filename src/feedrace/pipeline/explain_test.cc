@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "feedrace/pipeline/explain.h"
 
+#include <chrono>
+#include <stdexcept>
+#include <thread>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -93,6 +97,49 @@ TEST(RunWatch, TellsWhatHappenedSinceItsFirstMark) {
   EXPECT_NEAR(facts.decode.value().images_per_cpu_second, 1000 / 1.8, 1e-6);
   EXPECT_NEAR(facts.decode.value().on_core_share.value(), 1.8 / 1.9, 1e-9);
   EXPECT_EQ(facts.ready_batches, 1.0);
+}
+
+constexpr double kPause = 0.06;
+void pause() { std::this_thread::sleep_for(std::chrono::duration<double>(kPause)); }
+
+TEST(RunWatch, LeavesOutWhatTheConsumerDoesBetweenEpochs) {
+  const auto begun = Clock::now();
+  RunWatch watch({});
+  watch.add(0.1, 0.0, 0.1, 2, 64, [] { return stats_at(0.05); });
+  const Stats then = stats_at(0.06);
+  watch.leave(then);
+  pause();
+  watch.come_back([&] { return then; });
+  // Meanwhile both threads waited, and tell of it now that it is over.
+  Stats end = stats_at(0.15);
+  end.stages[1].wait_seconds += 2 * kPause;
+  watch.add(0.1, 0.0, 0.1, 1, 64, [&] { return end; });
+  const verdict::Facts facts = watch.facts(end, Plan{});
+  EXPECT_GE(facts.decode.value().busy_share, 0.95 - 1e-9);  // 0.59 with it.
+  const double all = std::chrono::duration<double>(Clock::now() - begun).count();
+  EXPECT_LE(facts.host.seconds, all - kPause);
+  // Where the consumer was not away nothing is asked.
+  watch.come_back([]() -> Stats { throw std::logic_error("asked"); });
+}
+
+TEST(RunWatch, EndsWithTheLastBatchUnlessOneIsWaitedFor) {
+  const auto begun = Clock::now();
+  RunWatch watch({});
+  watch.add(0.1, 0.0, 0.1, 2, 64, [] { return stats_at(5); });
+  watch.add(0.1, 0.0, 0.1, 2, 64, [] { return stats_at(6); });
+  pause();
+  const double seconds = watch.facts(stats_at(6), Plan{}).host.seconds;
+  EXPECT_LE(seconds, std::chrono::duration<double>(Clock::now() - begun).count() - kPause);
+  const RunWatch::Waiting waiting(watch);
+  EXPECT_GE(watch.facts(stats_at(6), Plan{}).host.seconds, kPause);
+}
+
+TEST(RunWatch, TellsTheShareOfBadSamples) {
+  RunWatch watch({});
+  watch.add(0.1, 0.0, 0.1, 2, 64, [] { return stats_at(5); });
+  Stats end = stats_at(6);
+  end.bad_samples = 250;
+  EXPECT_NEAR(watch.facts(end, Plan{}).bad_share, 0.25, 1e-9);
 }
 
 }  // namespace

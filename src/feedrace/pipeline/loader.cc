@@ -243,6 +243,11 @@ void Loader::start_trace(const std::string& path) { impl_->start_trace(path); }
 void Loader::stop_trace() { impl_->stop_trace(); }
 void Loader::pause() { impl_->pause(); }
 Stats Loader::stats() const { return impl_->stats(); }
+std::vector<QueueLevel> Loader::queue_levels() const {
+  std::vector<QueueLevel> levels;
+  for (const auto& [name, length] : impl_->levels()) levels.push_back({name, length});
+  return levels;
+}
 std::string Loader::metrics_address() const { return impl_->metrics_address(); }
 Verdict Loader::verdict(const VerdictInput& input) const { return impl_->verdict(input); }
 void Loader::note_handing(double seconds) noexcept { impl_->note_handing(seconds); }

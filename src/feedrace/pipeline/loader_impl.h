@@ -57,6 +57,7 @@ class Loader::Impl {
   std::vector<std::string> load_state(std::string_view text, bool accept_changed_data);
   Stats stats() const;
   watch::Snapshot look() const;
+  watch::Trace::Levels levels() const;
   std::string metrics_address() const { return showing_->metrics_address(); }
   std::string trace_sample(std::uint64_t sample, std::uint64_t pass) const;
   const std::string& checked_quarantine() const;
@@ -83,7 +84,6 @@ class Loader::Impl {
   void stop() noexcept;
   void finish_copies() noexcept;
   void end_trace() noexcept;
-  watch::Trace::Levels levels() const;
   void place_images(Batch& batch, BatchSlot& slot) const;
   std::shared_ptr<pipeline::PendingBatch> take();
   Batch deliver(const std::shared_ptr<pipeline::PendingBatch>& pending);

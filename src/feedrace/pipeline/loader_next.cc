@@ -175,6 +175,8 @@ std::optional<Batch> Loader::Impl::next() {
     if (cancelled_) throw_cancelled();
   }
   const auto entered = Clock::now();
+  watch_.come_back([this] { return stats(); });
+  const pipeline::RunWatch::Waiting waiting(watch_);
   const watch::Range range = consumer_tracing_.range(watch::TraceKind::kNext);
   const std::uint64_t busy_ns = left_ ? pipeline::nanoseconds_between(*left_, entered) : 0;
   if (left_) {
@@ -188,6 +190,7 @@ std::optional<Batch> Loader::Impl::next() {
     epoch_ = following;  // The run walks on into it by itself.
     taken_ = 0;
     bad_in_epoch_ = 0;
+    watch_.leave(stats());
     return std::nullopt;
   }
   if (!is_position_checked_) check_position();

@@ -23,7 +23,9 @@ namespace feedrace::pipeline {
 namespace {
 
 using ::testing::Each;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
 TEST(Loader, DeliversEverySampleOfAnEpochOnceWithItsLabel) {
@@ -157,6 +159,17 @@ TEST(Loader, WithoutShuffleKeepsTheStoredOrderAndSharesReads) {
   for (std::size_t i = 0; i < expected.size(); ++i) expected[i] = i;
   EXPECT_EQ(order, expected);
   EXPECT_LE(loader.stats().reads, 16u);  // 16 samples of a few KB a shard fit into one buffer.
+}
+
+TEST(Loader, SaysHowFullItsQueuesAre) {
+  const testing::TempDir dir;
+  Loader loader(small_options(write_shards(dir, 32, 2)));
+  EXPECT_THAT(loader.queue_levels(), IsEmpty());
+  const auto batch = loader.next();
+  std::vector<std::string> names;
+  for (const QueueLevel& queue : loader.queue_levels()) names.push_back(queue.name);
+  EXPECT_THAT(names, ElementsAre("reads in flight", "free read buffers", "samples to decode",
+                                 "batches in work", "batches ready"));
 }
 
 TEST(Loader, FillsTheLastBatchWithFlaggedRepeats) {

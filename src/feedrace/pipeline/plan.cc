@@ -17,6 +17,7 @@
 #include "feedrace/core/text.h"
 #include "feedrace/error.h"
 #include "feedrace/formats/decoded_pictures.h"
+#include "feedrace/formats/phrases.h"
 #include "feedrace/order/mixing.h"
 #include "feedrace/pipeline/direct_plan.h"
 #include "feedrace/pipeline/pinned_arena.h"
@@ -324,7 +325,7 @@ namespace {
 
 std::string describe_set(const Plan::Set& set, bool is_only) {
   std::string text = is_only ? "" : printable(set.name) + ": ";
-  text += set.subset == "all" ? fmt::format("all {} samples", with_commas(set.sample_count))
+  text += set.subset == "all" ? "all " + formats::counted(set.sample_count, "sample")
                               : set.subset;
   if (set.repeat > 1) text += fmt::format(", {} passes an epoch", with_commas(set.repeat));
   if (!is_only) text += fmt::format(", {:.4g} % of an epoch", 100 * set.epoch_share);
@@ -332,14 +333,15 @@ std::string describe_set(const Plan::Set& set, bool is_only) {
 }
 
 std::string describe_epoch(const Plan& plan) {
-  std::string text = fmt::format("{} samples, {} batches of {}", with_commas(plan.epoch_samples),
-                                 with_commas(plan.steps), plan.batch_size);
+  std::string text = fmt::format("{}, {} batch{} of {}", formats::counted(plan.epoch_samples, "sample"),
+                                 with_commas(plan.steps), plan.steps == 1 ? "" : "es",
+                                 plan.batch_size);
   if (plan.world_size > 1) text += fmt::format(" on each of {} ranks", plan.world_size);
   if (plan.last_batch_size != plan.batch_size) {
     text += fmt::format(", the last of {}", plan.last_batch_size);
   }
   if (plan.dropped_samples > 0) {
-    text += fmt::format(", {} samples dropped", with_commas(plan.dropped_samples));
+    text += ", " + formats::counted(plan.dropped_samples, "sample") + " dropped";
   }
   if (plan.padded_samples > 0) {
     text += fmt::format(", {} repeated", with_commas(plan.padded_samples));
@@ -368,9 +370,11 @@ std::string Plan::to_text() const {
   const auto line = [&](std::string_view name, const std::string& value) {
     text += fmt::format("{:<10}{}\n", name, value);
   };
-  std::string what = fmt::format("{}, {} samples", dataset_kind, with_commas(sample_count));
-  if (shard_count > 0) what += fmt::format(" in {} shards", with_commas(shard_count));
-  if (class_count > 0) what += fmt::format(", {} classes", with_commas(class_count));
+  std::string what = fmt::format("{}, {}", dataset_kind, formats::counted(sample_count, "sample"));
+  if (shard_count > 0) what += fmt::format(" in {}", formats::counted(shard_count, "shard"));
+  if (class_count > 0) {
+    what += fmt::format(", {} class{}", with_commas(class_count), class_count == 1 ? "" : "es");
+  }
   line("data", what + ", fingerprint " + fingerprint);
   line("labels", label_source);
   for (const Set& set : sets) {

@@ -84,6 +84,9 @@ class ReadStage {
   std::size_t in_flight_count() const noexcept { return in_flight_count_; }
 
  private:
+  /// Completions taken from the back end at a time, and samples handed on.
+  static constexpr std::size_t kHarvest = 32;
+
   /// One read: of one or several samples, not submitted yet or in flight.
   struct Read {
     std::vector<std::uint64_t> tickets;   ///< The first one is due.
@@ -97,6 +100,7 @@ class ReadStage {
     Clock::time_point started;
   };
 
+  static Failure too_large(std::uint64_t bytes, std::uint64_t limit);
   bool is_idle() const noexcept { return in_flight_count_ == 0; }
   void open_backend();
   void notice(const Seat& seat);

@@ -27,7 +27,7 @@ const StageStats* find(const Stats& stats, std::string_view name) {
 
 /// What a stage did between two moments.
 std::optional<verdict::StageFacts> stage_between(const Stats& before, const Stats& after,
-                                                 std::string_view name) {
+                                                 std::string_view name, double absent_wait = 0) {
   const StageStats* then = find(before, name);
   const StageStats* now = find(after, name);
   if (now == nullptr) return std::nullopt;
@@ -38,7 +38,8 @@ std::optional<verdict::StageFacts> stage_between(const Stats& before, const Stat
   const auto items = static_cast<double>(now->item_count - then->item_count);
   verdict::StageFacts facts;
   facts.thread_count = now->thread_count;
-  facts.busy_share = share(busy, now->wait_seconds - then->wait_seconds);
+  facts.busy_share =
+      share(busy, std::max(0.0, now->wait_seconds - then->wait_seconds - absent_wait));
   if (cpu > 0 && busy > 0) facts.on_core_share = std::min(1.0, cpu / busy);
   if (busy > 0) facts.images_per_busy_second = items / busy;
   if (cpu > 0) facts.images_per_cpu_second = items / cpu;
@@ -47,6 +48,28 @@ std::optional<verdict::StageFacts> stage_between(const Stats& before, const Stat
 
 std::uint64_t total_bytes(const Stats& stats) {
   return std::accumulate(stats.bytes_by_path.begin(), stats.bytes_by_path.end(), std::uint64_t{0});
+}
+
+/// Of the samples that were delivered or replaced, those that were bad.
+double bad_between(const Stats& before, const Stats& after) {
+  const auto bad = static_cast<double>(after.bad_samples - before.bad_samples);
+  const auto delivered = static_cast<double>(after.samples - before.samples);
+  return delivered > 0 ? std::min(1.0, bad / delivered) : 0;
+}
+
+/// Makes rates over the whole time those of the rest of it, as nothing happened meanwhile.
+void leave_out(double seconds, host::HostRates& rates) {
+  const double rest = rates.seconds - seconds;
+  if (seconds <= 0 || rest <= 0) return;
+  const double factor = rates.seconds / rest;
+  rates.seconds = rest;
+  rates.own_cpu_cores *= factor;
+  if (rates.swapped_in_a_second) *rates.swapped_in_a_second *= factor;
+  if (!rates.disk) return;
+  rates.disk->reads_a_second *= factor;
+  rates.disk->bytes_a_second *= factor;
+  rates.disk->queue_mean *= factor;
+  rates.disk->busy_share = std::min(1.0, rates.disk->busy_share * factor);
 }
 
 double bytes_between(const Stats& before, const Stats& after, Path path) {
@@ -105,12 +128,41 @@ std::optional<WaitCourse::Split> WaitCourse::split() const {
 
 RunWatch::Mark RunWatch::make_mark(Stats stats) const {
   constexpr double kNs = 1e-9;
+  const std::lock_guard lock(mutex_);
   return {std::move(stats),
           host::read_host_counters(disks_),
           static_cast<double>(handing_in_next_ns_) * kNs,
           static_cast<double>(handing_ns_) * kNs,
           ready_,
-          asked_};
+          asked_,
+          absence_};
+}
+
+void RunWatch::leave(Stats stats) {
+  left_with_ = std::move(stats);
+  left_at_ = Clock::now();
+}
+
+void RunWatch::end_absence(const Stats& stats) {
+  const Stats before = std::exchange(left_with_, std::nullopt).value();
+  const double seconds = std::chrono::duration<double>(Clock::now() - left_at_).count();
+  const std::lock_guard lock(mutex_);
+  absence_.seconds += seconds;
+  for (const StageStats& stage : stats.stages) {
+    const StageStats* then = find(before, stage.name);
+    if (then == nullptr) continue;
+    // A wait is counted when it ends, so that what was not busy has waited, or will have.
+    const double busy = stage.busy_seconds - then->busy_seconds;
+    const double waited = static_cast<double>(stage.thread_count) * seconds - busy;
+    absence_.waits[stage.name] += std::max(0.0, waited);
+  }
+}
+
+/// Time at the end of which nobody waits for a batch: whoever asks for a verdict behind the loop
+/// asks for that of the loop.
+double RunWatch::seconds_since_last_batch() const {
+  if (is_waited_for_) return 0;
+  return std::chrono::duration<double>(Clock::now() - last_batch_.load()).count();
 }
 
 void RunWatch::mark(Stats stats) {
@@ -150,7 +202,6 @@ void RunWatch::fill_consumer(const Mark& before, const Mark& after, verdict::Fac
 void RunWatch::fill_reads(const Mark& before, const Mark& after, verdict::Facts& facts) const {
   const Stats& then = before.stats;
   const Stats& now = after.stats;
-  const double seconds = facts.host.seconds;
   const LatencyHistogram latency = now.read_latency.since(then.read_latency);
   facts.read_p50_ms = static_cast<double>(latency.quantile_ns(0.5)) * 1e-6;
   facts.read_p99_ms = static_cast<double>(latency.quantile_ns(0.99)) * 1e-6;
@@ -161,8 +212,8 @@ void RunWatch::fill_reads(const Mark& before, const Mark& after, verdict::Facts&
   }
   const auto bytes = static_cast<double>(total_bytes(now) - total_bytes(then));
   const auto reads = static_cast<double>(now.reads - then.reads);
-  facts.reads_per_second = reads / seconds;
-  facts.read_bytes_per_second = bytes / seconds;
+  facts.reads_per_second = reads / facts.host.seconds;
+  facts.read_bytes_per_second = bytes / facts.host.seconds;
   if (reads > 0) facts.mean_read_bytes = bytes / reads;
   facts.has_shared_cache = now.shared_cache && now.shared_cache->hits > now.reads;
   if (bytes <= 0) {
@@ -188,6 +239,7 @@ verdict::Facts RunWatch::facts(const Stats& now, const Plan& plan) const {
   const auto cores = static_cast<double>(plan.usable_cores);
   facts.usable_cores = std::min(cores, quota_cores().value_or(cores));
   facts.decodes_on_cpu = plan.decode_device == "cpu";
+  const double since_last_batch = seconds_since_last_batch();
   const Mark after = make_mark(now);
   std::lock_guard lock(mutex_);
   if (!before_) return facts;
@@ -198,14 +250,24 @@ verdict::Facts RunWatch::facts(const Stats& now, const Plan& plan) const {
     return facts;
   }
   facts.host = host::rates_between(before_->host, after.host);
+  const double absent_seconds = after.absence.seconds - before_->absence.seconds;
+  leave_out(absent_seconds + since_last_batch, facts.host);
   if (facts.host.seconds <= 0) return facts;
+  facts.bad_share = bad_between(before_->stats, now);
   facts.images_per_second =
       static_cast<double>(now.samples - before_->stats.samples) / facts.host.seconds;
   fill_consumer(*before_, after, facts);
   fill_reads(*before_, after, facts);
-  facts.io = stage_between(before_->stats, now, "io");
-  facts.decode = stage_between(before_->stats, now, "decode");
-  facts.device = stage_between(before_->stats, now, "device");
+  const auto stage = [&](const char* name) {
+    const auto waited = [&](const Mark& mark) {
+      const auto found = mark.absence.waits.find(name);
+      return found == mark.absence.waits.end() ? 0.0 : found->second;
+    };
+    return stage_between(before_->stats, now, name, waited(after) - waited(*before_));
+  };
+  facts.io = stage("io");
+  facts.decode = stage("decode");
+  facts.device = stage("device");
   if (const auto split = course_.split()) {
     facts.early_seconds = split->early_seconds;
     facts.early_wait_share = split->early_wait_share;

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -61,6 +62,7 @@ class RunWatch {
   template <typename MakeStats>
   void add(double wait_seconds, double hand_seconds, double busy_seconds, std::size_t ready,
            std::uint64_t samples, MakeStats&& stats) {
+    last_batch_ = Clock::now();
     handing_in_next_ns_ += static_cast<std::uint64_t>(hand_seconds * 1e9);
     ready_ += ready;
     asked_ += 1;
@@ -69,6 +71,27 @@ class RunWatch {
       course_.add(wait_seconds + hand_seconds, busy_seconds, samples);
     }
     if (Clock::now() >= next_mark_) mark(stats());
+  }
+
+  /// While it lives the consumer waits in `next()`.
+  class Waiting {
+   public:
+    explicit Waiting(RunWatch& watch) : watch_(watch) { watch_.is_waited_for_ = true; }
+    ~Waiting() { watch_.is_waited_for_ = false; }
+    Waiting(const Waiting&) = delete;
+    Waiting& operator=(const Waiting&) = delete;
+
+   private:
+    RunWatch& watch_;
+  };
+
+  /// The consumer was told the end of an epoch. What it does until it asks again (validation, a
+  /// checkpoint, nothing any more) is no part of the run.
+  void leave(Stats stats);
+  /// It asks again. `stats` is asked where it was away.
+  template <typename MakeStats>
+  void come_back(MakeStats&& stats) {
+    if (left_with_) end_absence(stats());
   }
 
   /// Time outside of `next()` that goes into handing a batch over. Any thread.
@@ -80,6 +103,11 @@ class RunWatch {
   verdict::Facts facts(const Stats& now, const Plan& plan) const;
 
  private:
+  /// The consumer's time between epochs, and what threads waited meanwhile, by stage.
+  struct Absence {
+    double seconds = 0;
+    std::map<std::string, double> waits;
+  };
   struct Mark {
     Stats stats;
     host::HostCounters host;
@@ -87,9 +115,12 @@ class RunWatch {
     double handing_seconds = 0;  ///< Outside of it.
     std::uint64_t ready = 0;
     std::uint64_t asked = 0;
+    Absence absence;
   };
 
   Mark make_mark(Stats stats) const;
+  void end_absence(const Stats& stats);
+  double seconds_since_last_batch() const;
   void mark(Stats stats);
   void fill_consumer(const Mark& before, const Mark& after, verdict::Facts& facts) const;
   void fill_reads(const Mark& before, const Mark& after, verdict::Facts& facts) const;
@@ -101,7 +132,12 @@ class RunWatch {
   std::atomic<std::uint64_t> asked_ = 0;
   Clock::time_point next_mark_;  // Of the consumer's thread, as these two.
   Clock::duration until_next_mark_{};
+  std::atomic<Clock::time_point> last_batch_{};
+  std::atomic<bool> is_waited_for_ = false;
+  std::optional<Stats> left_with_;  // Between epochs; of the consumer's thread, as is this.
+  Clock::time_point left_at_;
   mutable std::mutex mutex_;
+  Absence absence_;
   WaitCourse course_;           // Guarded by mutex_, as all below.
   std::optional<Mark> before_;  // The facts begin here.
   std::optional<Mark> latest_;  // Takes its place when the run is twice as long.

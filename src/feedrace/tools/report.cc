@@ -4,7 +4,6 @@
 #include "feedrace/view/report.h"
 
 #include <chrono>
-#include <cstdlib>
 #include <ctime>
 #include <fstream>
 #include <memory>
@@ -17,6 +16,8 @@
 
 #include "feedrace/core/text.h"
 #include "feedrace/doctor/doctor.h"
+#include "feedrace/formats/output_check.h"
+#include "feedrace/formats/pending_file.h"
 #include "feedrace/loader.h"
 #include "feedrace/pipeline/input_files.h"
 #include "feedrace/tools/array_file.h"
@@ -28,7 +29,6 @@
 #include "feedrace/tools/progress.h"
 #include "feedrace/view/loaders.h"
 #include "feedrace/watch/counters.h"
-#include "feedrace/watch/listening.h"
 
 namespace feedrace::tools {
 namespace {
@@ -51,11 +51,9 @@ struct Options {
 view::LoaderLook look_at(const Loader& loader) {
   const watch::Snapshot snapshot{loader.stats(), {}, loader.explain(), {}};
   view::LoaderLook look{"", watch::to_json(snapshot), std::nullopt};
-  // How full its queues are, a loader tells by its socket alone.
-  // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody here sets a variable.
-  const char* runtime_folder = std::getenv("XDG_RUNTIME_DIR");
-  look.told["counters"]["queue_length"] =
-      view::own_queue_levels(watch::socket_folders(runtime_folder));
+  nlohmann::json queues = nlohmann::json::object();
+  for (const QueueLevel& queue : loader.queue_levels()) queues[queue.name] = queue.length;
+  look.told["counters"]["queue_length"] = std::move(queues);
   return look;
 }
 
@@ -75,8 +73,9 @@ class Observed {
         progress.update(images_, seconds_ / options_.seconds);
       }
     } catch (const Error& error) {
-      if (error.code() == ErrorCode::kCancelled || !before_) throw;
+      if (error.code() == ErrorCode::kCancelled) throw;
       error_ = error.what();
+      if (!first_) first_ = before_ = look_at(loader_);
     }
     last_ = look_at(loader_);
     cpu_seconds_ = process_cpu_seconds() - cpu_seconds_;
@@ -172,6 +171,7 @@ int run(const Options& options) {
     Loader loader(made);
     formats::check_output("--out", options.file, pipeline::input_files(made, &loader.dataset()),
                           view::is_report);
+    if (const Result<void> open = formats::check_writable(options.file); !open) raise(open.error());
     const InterruptGuard::Watch watch(interrupt, loader);
     options.load.begin_trace(loader);
     Observed observed(loader, made.pipeline, options);

@@ -12,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -47,6 +48,14 @@ Screen screen() {
   if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return {};
   // The last line stays free: a line end there would scroll.
   return {size.ws_col, size.ws_row > 1 ? size.ws_row - 1U : 1U};
+}
+
+/// Others can't move the cursor, or nobody knows.
+bool is_terminal() {
+  if (::isatty(STDOUT_FILENO) != 1) return false;
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody here sets a variable.
+  const char* kind = std::getenv("TERM");
+  return kind != nullptr && *kind != '\0' && std::string_view(kind) != "dumb";
 }
 
 /// Calls `meanwhile` every 20 ms. False once a signal has come.
@@ -117,7 +126,7 @@ int run(Options options) {
   };
   InterruptGuard interrupt;
   const InterruptGuard::Asking asking(interrupt);
-  const bool is_live = !options.is_once && !options.as_json && ::isatty(STDOUT_FILENO) == 1;
+  const bool is_live = !options.is_once && !options.as_json && is_terminal();
   if (is_live) fmt::print("\033[?25l\033[2J");
   view::TopLook before = view::take_look(options.top);
   while (sleep_for(options.seconds, interrupt, meanwhile)) {

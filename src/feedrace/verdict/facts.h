@@ -34,6 +34,7 @@ struct MeasuredCeilings {
 struct Facts {
   std::uint64_t batches = 0;
   double images_per_second = 0;
+  double bad_share = 0;  ///< Of the samples that were to be delivered.
   std::size_t batch_size = 0;
   std::size_t prefetch_factor = 0;
   std::size_t queue_depth = 0;

@@ -29,6 +29,7 @@ const char* limiting_stage(Limit limit) noexcept {
     case Limit::kQuota:
     case Limit::kMemoryPressure:
     case Limit::kSwap:
+    case Limit::kBadSamples:
       return nullptr;
   }
   return nullptr;

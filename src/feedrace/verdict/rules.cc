@@ -24,6 +24,9 @@ constexpr double kReadyEnough = 0.8;
 constexpr double kSaturated = 0.8;
 // A reader that waits for the device less than this is not what decode threads wait for.
 constexpr double kReadsMatter = 0.3;
+// Of batches a second: with 200 us for each, what hands it from thread to thread (20 to 50 us) is a
+// large part, where no thread is at work all the time.
+constexpr double kManyBatches = 5000;
 // Threads that are busy but this little on a core share it with somebody else.
 constexpr double kOwnCore = 0.8;
 // So much of the consumer's waiting, if it waits for one thread.
@@ -53,6 +56,10 @@ constexpr double kMostInFlight = 128;
 /// A rate that is less above the present one is no gain.
 constexpr double kWorthIt = 1.03;
 
+/// Rates of stand-ins and blank pictures are not those of the data set.
+constexpr double kMostlyBad = 0.5;
+constexpr double kBadMatters = 0.01;
+
 class Judge {
  public:
   explicit Judge(const Facts& facts) : in_(facts), outlook_(facts) {
@@ -61,6 +68,12 @@ class Judge {
 
   Verdict run() {
     decide();
+    if (in_.bad_share >= kBadMatters && out_.limit != Limit::kBadSamples) {
+      out_.notes.push_back(
+          fmt::format("{} of the samples were bad, and count as any other: feedrace verify PATH "
+                      "names them",
+                      percent(in_.bad_share)));
+    }
     return std::move(out_);
   }
 
@@ -81,6 +94,7 @@ class Judge {
   }
 
   bool consumer_is_fed() const;
+  bool hands_over_often() const;
   bool cores_are_shared() const;
   bool cores_explain_waiting() const;
   void say_waiting();
@@ -161,6 +175,12 @@ bool Judge::decide_early() {
         fmt::format(", and most of that is the start; ask again after {}", kTellingBatches);
     return true;
   }
+  if (in_.bad_share >= kMostlyBad) {
+    conclude(Limit::kBadSamples, "most samples are bad, so that no rate says anything", "");
+    say(fmt::format("{} of them were replaced or left blank", percent(in_.bad_share)));
+    advise("find out what is wrong with them", "feedrace verify PATH --bad FILE");
+    return true;
+  }
   // Before the consumer, which waits for the GPU while it seems busy.
   if (in_.device && in_.device->busy_share >= kSaturated) {
     conclude(Limit::kGpuStage, "the GPU's stage limits", "");
@@ -215,7 +235,7 @@ void Judge::decide_batch_overhead() {
                     in_.batch_size, percent(handing)));
   } else {
     say_waiting();
-    say("reads were hardly waited for");
+    if (!in_.io || in_.io->busy_share < kReadsMatter) say("reads were hardly waited for");
     say(fmt::format("{} batches/s of {} went from thread to thread",
                     rounded(in_.images_per_second / static_cast<double>(in_.batch_size)),
                     in_.batch_size));
@@ -262,6 +282,11 @@ bool Judge::decide_host() {
     return true;
   }
   return false;
+}
+
+bool Judge::hands_over_often() const {
+  return in_.batch_size > 0 &&
+         in_.images_per_second >= kManyBatches * static_cast<double>(in_.batch_size);
 }
 
 bool Judge::cores_are_shared() const {
@@ -354,6 +379,9 @@ void Judge::decide_storage() {
   const host::HostRates& host = in_.host;
   // However long a read takes: many copies at a time wait for each other.
   const bool is_cached = in_.cached_share && *in_.cached_share >= kMostlyCached;
+  if (in_.io && !in_.reads_only && in_.io->busy_share < kSaturated && hands_over_often()) {
+    return decide_batch_overhead();
+  }
   if (in_.io && !in_.reads_only && in_.io->busy_share < kReadsMatter) {
     // While the others wait for a slow sample, one thread is busy with it.
     const double decoding =

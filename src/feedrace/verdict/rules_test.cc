@@ -306,11 +306,36 @@ std::vector<Case> cases() {
        },
        "the hypervisor limits",
        {"30 % of the cores' time"}},
+      {"BatchOverheadOfAReaderThatIsWokenOften",
+       Limit::kBatchOverhead,
+       [](Facts& f) {
+         f.batch_size = 1;
+         f.images_per_second = 23'000;
+         f.cached_share = 1;
+         f.wait_share = 0.43;
+         f.io->busy_share = 0.33;
+         f.decode->busy_share = 0.14;
+       },
+       "handing over batches limits",
+       {"23,000 batches/s of 1 went from thread to thread", "batch_size=8"}},
       {"SlowSamples",
        Limit::kSlowSamples,
        [](Facts& f) { f.io->busy_share = 0.01; },
        "a few slow samples limit",
        {"reads were hardly waited for"}},
+      {"BadSamples",
+       Limit::kBadSamples,
+       [](Facts& f) { f.bad_share = 0.97; },
+       "most samples are bad",
+       {"97 % of them were replaced or left blank", "feedrace verify PATH --bad FILE"}},
+      {"SomeBadSamples",
+       Limit::kDecode,
+       [](Facts& f) {
+         busy_decode(f);
+         f.bad_share = 0.03;
+       },
+       "decode limits",
+       {"3 % of the samples were bad"}},
       {"GpuStage",
        Limit::kGpuStage,
        [](Facts& f) { f.device = StageFacts{1, 0.9, 0.3, 0, 0}; },

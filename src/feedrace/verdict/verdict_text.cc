@@ -33,7 +33,7 @@ const char* to_string(Limit limit) noexcept {
       "nothing_yet", "too_short",       "consumer",       "batch_overhead", "cold_start",
       "decode",      "gpu_stage",       "oversubscribed", "neighbour",      "steal",
       "cpu_quota",   "memory_pressure", "swap",           "memory_copies",  "slow_samples",
-      "storage",     "small_files",     "shared_device",  "gpu_topology"};
+      "storage",     "small_files",     "shared_device",  "gpu_topology",   "bad_samples"};
   return kNames[static_cast<std::size_t>(limit)];
 }
 

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "feedrace/view/loaders.h"
 
-#include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <charconv>
-#include <filesystem>
 #include <system_error>
+#include <thread>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -23,6 +24,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int kAnswerMs = 500;
+constexpr std::size_t kMostAskers = 64;
 
 /// A member of a member, or null.
 const nlohmann::json& at(const nlohmann::json& told, const char* group, const std::string& name) {
@@ -107,6 +109,15 @@ Json cached_json(const Result<CachedShare>& cached) {
   return {{"share", cached->share}, {"samples", cached->samples}};
 }
 
+/// Counters and ages of a loader: an exabyte is more than any has read.
+bool has_likely_figures(const nlohmann::json& told) {
+  constexpr double kMost = 1e18;
+  if (told.is_structured()) return std::ranges::all_of(told, has_likely_figures);
+  if (!told.is_number()) return true;
+  const double value = told.get<double>();
+  return value >= 0 && value <= kMost;
+}
+
 /// Of one loader; a sentence where it does not answer.
 Result<LoaderLook> look_at_socket(const std::string& socket, const std::string& root) {
   const auto answer = watch::ask_socket(socket, "/stats", kAnswerMs);
@@ -115,7 +126,11 @@ Result<LoaderLook> look_at_socket(const std::string& socket, const std::string& 
   look.socket = socket;
   look.told = parse_shallow_json(*answer);
   if (look.told.is_discarded() || !look.told.is_object()) {
-    return Failure{ErrorCode::kIo, printable(socket) + ": half an answer; the loader was ending"};
+    return Failure{ErrorCode::kIo,
+                   printable(socket) + ": no answer of a loader, or half of one that was ending"};
+  }
+  if (look.pid() == 0 || !has_likely_figures(look.told)) {
+    return Failure{ErrorCode::kIo, printable(socket) + ": answers what no loader would; not shown"};
   }
   look.device_bytes = device_bytes_of(look.pid(), root);
   look.cached = cached_of(socket);
@@ -132,34 +147,39 @@ std::uint64_t LoaderLook::pid() const {
 }
 
 LoaderLooks look_at_loaders(const std::vector<std::string>& folders, const std::string& root) {
-  LoaderLooks looks;
+  std::vector<std::string> sockets;
   for (const std::string& folder : folders) {
-    for (const std::string& socket : watch::find_sockets(folder)) {
-      auto look = look_at_socket(socket, root);
-      if (look) {
-        looks.loaders.push_back(std::move(*look));
-      } else {
-        looks.silent.push_back(look.error().message);
+    const std::vector<std::string> found = watch::find_sockets(folder);
+    sockets.insert(sockets.end(), found.begin(), found.end());
+  }
+  std::vector<Result<LoaderLook>> answers(sockets.size(), Failure{ErrorCode::kIo, "not asked"});
+  // At once: those that are stopped take all of their time to say nothing.
+  std::atomic<std::size_t> next = 0;
+  const auto ask = [&] {
+    for (std::size_t i = next++; i < sockets.size(); i = next++) {
+      answers[i] = look_at_socket(sockets[i], root);
+    }
+  };
+  {
+    std::vector<std::jthread> askers;
+    while (askers.size() + 1 < std::min(kMostAskers, sockets.size())) {
+      try {
+        askers.emplace_back(ask);
+      } catch (const std::system_error&) {
+        break;  // Fewer ask one after another.
       }
+    }
+    ask();
+  }
+  LoaderLooks looks;
+  for (Result<LoaderLook>& answer : answers) {
+    if (answer) {
+      looks.loaders.push_back(*std::move(answer));
+    } else {
+      looks.silent.push_back(answer.error().message);
     }
   }
   return looks;
-}
-
-nlohmann::json own_queue_levels(const std::vector<std::string>& folders) {
-  const std::string begin = fmt::format("{}-", getpid());
-  for (const std::string& folder : folders) {
-    for (const std::string& socket : watch::find_sockets(folder)) {
-      if (!std::filesystem::path(socket).filename().string().starts_with(begin)) continue;
-      const auto answer = watch::ask_socket(socket, "/stats", kAnswerMs);
-      if (!answer) continue;
-      const nlohmann::json told = parse_shallow_json(*answer);
-      if (!told.is_object()) continue;
-      const nlohmann::json& levels = at(told, "counters", "queue_length");
-      if (levels.is_object()) return levels;
-    }
-  }
-  return nlohmann::json::object();
 }
 
 Json loader_between(const LoaderLook& before, const LoaderLook& after) {

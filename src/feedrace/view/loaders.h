@@ -33,10 +33,6 @@ struct LoaderLooks {
 /// Asks all loaders that have a socket in one of `folders`, each for at most a second.
 LoaderLooks look_at_loaders(const std::vector<std::string>& folders, const std::string& root = "/");
 
-/// How full the queues of this process's loader are, by its socket in one of `folders`: an object
-/// of names and numbers, without members where it has no socket or does not answer.
-nlohmann::json own_queue_levels(const std::vector<std::string>& folders);
-
 /// Between two looks at one loader, as JSON: rates, shares of stages, queues, the verdict. What was
 /// not told is null or absent.
 nlohmann::ordered_json loader_between(const LoaderLook& before, const LoaderLook& after);

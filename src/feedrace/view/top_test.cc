@@ -178,11 +178,15 @@ TEST(Top, LeavesOutWhatAnswersNonsense) {
   const std::string folder = dir / "run";
   const watch::Server half(watch::listen_in(folder), answer("{\"counters\": {\"sam"));
   const watch::Server odd(watch::listen_in(folder),
-                          answer(R"({"counters": [1], "facts": {"pid": 7}, "verdict": 3})"));
+                          answer(R"({"counters": [1], "facts": {"pid": "7"}, "verdict": 3})"));
+  const watch::Server nobody(watch::listen_in(folder), answer(R"({"counters": {}})"));
+  const watch::Server huge(
+      watch::listen_in(folder),
+      answer(R"({"counters": {"samples": 1e40}, "facts": {"pid": "7"}, "verdict": ""})"));
   const TopOptions options{{folder}, dir.path(), {}, {}};
   const TopLook look = take_look(options);
   const Json top = top_between(look, look);
-  EXPECT_THAT(top["silent"], SizeIs(1));
+  EXPECT_THAT(top["silent"], SizeIs(3));
   ASSERT_THAT(top["loaders"], SizeIs(1));
   EXPECT_EQ(top["loaders"][0]["samples_per_second"], 0);
   EXPECT_NO_THROW(draw_top(top, 80, 40));

@@ -15,6 +15,7 @@
 
 #include <fmt/format.h>
 
+#include "feedrace/core/open_output.h"
 #include "feedrace/core/text.h"
 #include "feedrace/error.h"
 #include "feedrace/watch/trace_text.h"
@@ -38,10 +39,13 @@ class Trace::Writer {
         ask_levels_(std::move(ask_levels)),
         complain_(std::move(complain)),
         text_(now_ns()) {
-    fd_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    fd_ = open_output(path, O_CREAT | O_TRUNC);
     if (fd_ < 0) {
-      throw Error(ErrorCode::kIo, fmt::format("{}: {}; name a trace file that can be written",
-                                              printable(path), errno_text("open", errno)));
+      const bool is_unread_pipe = errno == ENXIO;
+      throw Error(ErrorCode::kIo,
+                  fmt::format("{}: {}; {}", printable(path), errno_text("open", errno),
+                              is_unread_pipe ? "a pipe that nobody reads: start its reader first"
+                                             : "name a trace file that can be written"));
     }
     try {
       thread_ = std::thread([this] { run(); });
