@@ -65,8 +65,8 @@ class PendingFile {
 /// A file with all of `content`, by `PendingFile`.
 Result<void> put_file(const std::string& path, std::string_view content);
 
-/// Whether a `PendingFile` could be put in place there, before what it is to hold is found out, which
-/// may take hours. Leaves nothing.
+/// Whether a `PendingFile` could be put in place there, before what it is to hold is found out,
+/// which may take hours. Leaves nothing.
 Result<void> check_writable(const std::string& path);
 
 }  // namespace feedrace::formats

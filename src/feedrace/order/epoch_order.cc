@@ -95,7 +95,8 @@ void require_batches(const SplitOptions& options, std::uint64_t samples) {
   refuse(
       fmt::format("an epoch has {} sample{}, fewer than one step of {}, and last_batch=drop leaves "
                   "no batch; {}",
-                  with_commas(samples), samples == 1 ? "" : "s", sizes_text(options), smaller_steps_text(options, samples)));
+                  with_commas(samples), samples == 1 ? "" : "s", sizes_text(options),
+                  smaller_steps_text(options, samples)));
 }
 
 EpochOrder::EpochOrder(std::shared_ptr<const SampleOrder> order, const SplitOptions& split,

@@ -325,17 +325,16 @@ namespace {
 
 std::string describe_set(const Plan::Set& set, bool is_only) {
   std::string text = is_only ? "" : printable(set.name) + ": ";
-  text += set.subset == "all" ? "all " + formats::counted(set.sample_count, "sample")
-                              : set.subset;
+  text += set.subset == "all" ? "all " + formats::counted(set.sample_count, "sample") : set.subset;
   if (set.repeat > 1) text += fmt::format(", {} passes an epoch", with_commas(set.repeat));
   if (!is_only) text += fmt::format(", {:.4g} % of an epoch", 100 * set.epoch_share);
   return text;
 }
 
 std::string describe_epoch(const Plan& plan) {
-  std::string text = fmt::format("{}, {} batch{} of {}", formats::counted(plan.epoch_samples, "sample"),
-                                 with_commas(plan.steps), plan.steps == 1 ? "" : "es",
-                                 plan.batch_size);
+  std::string text =
+      fmt::format("{}, {} batch{} of {}", formats::counted(plan.epoch_samples, "sample"),
+                  with_commas(plan.steps), plan.steps == 1 ? "" : "es", plan.batch_size);
   if (plan.world_size > 1) text += fmt::format(" on each of {} ranks", plan.world_size);
   if (plan.last_batch_size != plan.batch_size) {
     text += fmt::format(", the last of {}", plan.last_batch_size);

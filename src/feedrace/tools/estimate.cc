@@ -173,11 +173,13 @@ int run(Options options) {
 }
 
 void add_run(CLI::App& command, const std::string& prefix, const std::string& of, RunTexts& texts) {
-  command.add_option(prefix + "images-per-second", texts.images_per_second,
-                     "Of one GPU, waiting included" + of)
+  command
+      .add_option(prefix + "images-per-second", texts.images_per_second,
+                  "Of one GPU, waiting included" + of)
       ->check(not_empty());
-  command.add_option(prefix + "wait", texts.wait,
-                     "Share of the time that it waits for batches, as 38% or 0.38" + of)
+  command
+      .add_option(prefix + "wait", texts.wait,
+                  "Share of the time that it waits for batches, as 38% or 0.38" + of)
       ->check(not_empty());
   command.add_option(prefix + "days", texts.days, "Of the whole run" + of)->check(not_empty());
   command.add_option(prefix + "cost", texts.cost, "Of the whole run, in any currency" + of)
@@ -205,9 +207,10 @@ void add_estimate(CLI::App& app) {
   command->add_option("--remedy", options->remedies,
                       "NAME=IMAGES_PER_SECOND: what batches could come with, such as bench loader "
                       "measures it; may be given again");
-  command->add_option("--ceilings", options->ceilings,
-                      "What bench ceilings PATH --json wrote: its rates become remedies, and the "
-                      "run's own where none is given")
+  command
+      ->add_option("--ceilings", options->ceilings,
+                   "What bench ceilings PATH --json wrote: its rates become remedies, and the "
+                   "run's own where none is given")
       ->check(not_empty());
   command->add_flag("--json", options->as_json, "Print JSON");
   add_command(*command, [options] { return run(*options); });

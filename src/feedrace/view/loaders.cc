@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "feedrace/view/loaders.h"
 
-
 #include <algorithm>
 #include <atomic>
 #include <charconv>
