@@ -71,3 +71,42 @@ def test_what_is_no_ceilings_is_named_with_its_file(tmp_path):
 def test_one_gpu_is_not_several():
     done = run("estimate", "--images-per-second", "280", "--wait", "38%", "--days", "12")
     assert "x 1 GPU\n" in done.out.decode()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--after-days", "10", "--after-wait", "0%"), "the training loop must have become"),
+        (("--after-days", "3", "--after-wait", "0%"), "must come from a faster training loop"),
+        (("--after-images-per-second", "1000"), "must come from a faster training loop"),
+        (("--after-images-per-second", "290", "--after-wait", "0%"), "must have become 1.56 x"),
+    ],
+)
+def test_speed_that_waiting_does_not_explain_is_said(words, said):
+    done = run("estimate", "--images-per-second", 280, "--wait", "38%", "--days", 10, *words)
+    assert done.code == BAD_DATA
+    assert said in done.out.decode()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--after-days", "6.2", "--after-wait", "0%"),
+        ("--after-days", "8"),  # It may wait still.
+        ("--after-images-per-second", "400"),
+    ],
+)
+def test_speed_that_waiting_explains_is_not(words):
+    done = run("estimate", "--images-per-second", 280, "--wait", "38%", "--days", 10, *words)
+    assert done.code == 0, done.out
+
+
+@pytest.mark.parametrize("name", ["wait", "days", "cost", "images-per-second", "after-wait"])
+def test_an_empty_figure_is_no_figure(name):
+    said = run("estimate", *BEFORE, f"--{name}", "").error(WRONG_USE)
+    assert "an empty text was given" in said
+
+
+def test_a_share_that_is_none_is_named_as_it_was_given():
+    assert "wait 101 %" in run("estimate", *BEFORE[:2], "--wait", "101%").error(WRONG_USE)
+    assert "wait -5 %" in run("estimate", *BEFORE[:2], "--wait=-5%").error(WRONG_USE)

@@ -8,7 +8,7 @@ import pytest
 from conftest import run
 from pictures import jpeg, make_folder, make_shards
 
-WRONG_USE = 2
+WRONG_USE, ENVIRONMENT = 2, 3
 LOAD = ("--batch", "4", "--threads", "1", "--recipe", "imagenet-val")
 
 
@@ -157,3 +157,25 @@ def test_options_of_an_exchange_that_would_change_nothing_are_refused(shards, mo
 
 def test_devices_and_pipes_are_written_to(folder):
     assert run("verify", folder, "--bad", "/dev/null").code == 0
+
+
+@pytest.mark.parametrize("name", ["verify", "report", "trace"])
+def test_a_pipe_that_nobody_reads_is_not_waited_for(folder, tmp_path, name):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    message = run(*commands(folder, pipe)[name]).error(ENVIRONMENT)
+    assert f"{pipe}: open: No such device or address; a pipe that nobody reads" in message
+
+
+@pytest.mark.parametrize("name", ["verify", "report"])
+def test_what_takes_long_is_not_begun_for_an_output_that_can_not_be(folder, tmp_path, name):
+    for output, reason in (
+        (tmp_path, "it is a folder: name a file"),
+        (tmp_path / "absent/file", "make the folder first"),
+    ):
+        words = [str(word) for word in commands(folder, output)[name]]
+        words = ["600" if word == "0.2" else word for word in words]
+        message = run(*words).error(ENVIRONMENT)
+        assert str(output) in message
+        assert reason in message
+    assert {p.name for p in tmp_path.iterdir()} == {folder.name}

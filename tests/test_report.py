@@ -117,3 +117,16 @@ def test_names_can_not_break_out_of_a_report(tmp_path):
     assert run("report", folder, "--batch", 4, "--seconds", 0.2, "--out", file).code == 0
     ElementTree.fromstring(file.read_text().removeprefix("<!DOCTYPE html>"))
     assert "<script" not in file.read_text()
+
+
+def test_a_run_without_any_batch_has_a_report_too(tmp_path):
+    folder = tmp_path / "data"
+    (folder / "cat").mkdir(parents=True)
+    for name in ("a", "b", "c", "d"):
+        (folder / "cat" / f"{name}.jpg").write_bytes(b"no picture")
+    file = tmp_path / "report.html"
+    done = run("report", folder, "--batch", 4, "--seconds", 0.5, "--out", file)
+    assert "the run ended by an error: " in done.out.decode(), done.err
+    page = file.read_text()
+    ElementTree.fromstring(page.removeprefix("<!DOCTYPE html>"))
+    assert "not a picture" in page

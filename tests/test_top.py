@@ -7,6 +7,7 @@ import os
 import pty
 import select
 import signal
+import socket
 import struct
 import subprocess
 import termios
@@ -95,7 +96,7 @@ def test_top_draws_on_a_terminal_of_any_width(folder, runtime, columns):
     leader, follower = pty.openpty()
     fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     with loading(folder, env=runtime):
-        process = start("top", "--seconds", 0.1, stdout=follower, env=runtime)
+        process = start("top", "--seconds", 0.1, stdout=follower, env={**runtime, "TERM": "xterm"})
         os.close(follower)
         seen = b""
         while seen.count(b"\033[J") < 3:
@@ -177,3 +178,34 @@ def test_top_says_why_it_does_not_see_the_block_layer(tmp_path):
     assert "mount -t tracefs" in found["block_latency"]["missing"]
     args = ("top", "--once", "--seconds", 0.1, "--json", "--no-block-latency")
     assert run(*args).json()["block_latency"] is None
+
+
+@pytest.mark.parametrize("kind", ["dumb", ""])
+def test_top_moves_no_cursor_where_none_can_be_moved(runtime, kind):
+    leader, follower = pty.openpty()
+    process = start(
+        "top", "--once", "--seconds", 0.1, stdout=follower, env={**runtime, "TERM": kind}
+    )
+    process.wait(HANG_SECONDS)
+    os.close(follower)
+    seen = os.read(leader, 65536)
+    os.close(leader)
+    assert process.returncode == 0
+    assert b"device" in seen
+    assert b"\033" not in seen
+
+
+def test_loaders_that_do_not_answer_are_named(runtime, tmp_path):
+    folder = tmp_path / "run" / "feedrace"
+    folder.mkdir(mode=0o700)
+    listening = []
+    for number in range(5):
+        one = socket.socket(socket.AF_UNIX)
+        one.bind(str(folder / f"{os.getpid()}-{number}.sock"))
+        one.listen()
+        listening.append(one)
+    found = top(runtime)
+    assert len(found["silent"]) == 5
+    assert found["loaders"] == []
+    for one in listening:
+        one.close()

@@ -105,7 +105,7 @@ struct StageStats {
 
 /// How full a queue between two stages is.
 struct QueueLevel {
-  std::string name;          ///< "reads in flight"; the trace and the metrics have the same ones.
+  std::string name;          ///< "reads in flight", as in a trace.
   std::uint64_t length = 0;  ///< In what it holds.
 };
 

@@ -49,12 +49,12 @@ struct Options {
 
 /// What a loader in this process shows, in the form in which others are looked at.
 view::LoaderLook look_at(const Loader& loader) {
-  const watch::Snapshot snapshot{loader.stats(), {}, loader.explain(), {}};
-  view::LoaderLook look{"", watch::to_json(snapshot), std::nullopt};
-  nlohmann::json queues = nlohmann::json::object();
-  for (const QueueLevel& queue : loader.queue_levels()) queues[queue.name] = queue.length;
-  look.told["counters"]["queue_length"] = std::move(queues);
-  return look;
+  const std::vector<QueueLevel> queues = loader.queue_levels();
+  watch::Snapshot snapshot{loader.stats(), {}, loader.explain(), {}};
+  for (const QueueLevel& queue : queues) {
+    snapshot.levels.emplace_back(queue.name.c_str(), queue.length);
+  }
+  return {"", watch::to_json(snapshot), std::nullopt};
 }
 
 /// A loader that is looked at while it runs.
