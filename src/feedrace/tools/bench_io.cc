@@ -25,6 +25,7 @@
 #include "feedrace/tools/json_text.h"
 #include "feedrace/tools/machine.h"
 #include "feedrace/tools/progress.h"
+#include "feedrace/tools/size_text.h"
 
 namespace feedrace::tools {
 namespace {
@@ -59,7 +60,7 @@ CLI::Validator block_size() {
   const auto check = [](const std::string& text) {
     constexpr std::uint64_t kUnit = IoJob::kMinBlockBytes;
     constexpr std::uint64_t kMax = std::uint64_t{1} << 30;
-    const std::uint64_t bytes = std::stoull(text);  // AsSizeValue has made it a number.
+    const std::uint64_t bytes = std::stoull(text);  // `size_value` has made it a number.
     if (bytes >= kUnit && bytes <= kMax && bytes % kUnit == 0) return std::string();
     const std::uint64_t nearest =
         std::clamp((bytes / kUnit + (bytes % kUnit >= kUnit / 2 ? 1 : 0)) * kUnit, kUnit, kMax);
@@ -303,9 +304,7 @@ int run(const Options& options) {
 /// A number of bytes with an optional unit of 1,024: 256K, 1M.
 CLI::Option* add_size(CLI::App& command, const std::string& name, std::uint64_t& value,
                       const std::string& description) {
-  return command.add_option(name, value, description)
-      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false))
-      ->transform(unsigned_text());  // The last one given runs first.
+  return command.add_option(name, value, description)->transform(size_value(SizePrefix::kBinary));
 }
 
 }  // namespace

@@ -81,13 +81,6 @@ CLI::Validator not_empty() {
   return {check, "TEXT"};
 }
 
-CLI::Validator unsigned_text() {
-  const auto check = [](const std::string& text) {
-    return text.starts_with('-') ? "a size can't be negative" : std::string();
-  };
-  return {check, ""};
-}
-
 CLI::Option* DataOptions::add_to(CLI::App& command) {
   CLI::Option* path =
       command

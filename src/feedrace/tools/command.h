@@ -72,9 +72,6 @@ CLI::Validator finite_number(double lowest, double highest);
 /// An empty text is no name: most likely a shell variable that was not set.
 CLI::Validator not_empty();
 
-/// For sizes such as 2GB, whose transformation to bytes would make a negative one a huge one.
-CLI::Validator unsigned_text();
-
 /// The options with which every command that opens a data set names it.
 struct DataOptions {
   std::vector<std::string> sources;

@@ -10,6 +10,7 @@
 #include "feedrace/formats/key_list.h"
 #include "feedrace/pipeline/option_names.h"
 #include "feedrace/tools/device_target.h"
+#include "feedrace/tools/size_text.h"
 
 namespace feedrace::tools {
 namespace {
@@ -280,8 +281,7 @@ void LoadOptions::add_machine_options(CLI::App& command) {
       .add_option("--shared-cache", shared_cache.limit_bytes,
                   "Keep up to this much of encoded samples, such as 20GB, in memory that all ranks "
                   "on this machine share: each byte is read once; 0: none")
-      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))
-      ->transform(unsigned_text());
+      ->transform(size_value());
   command
       .add_option("--shared-cache-name", shared_cache.name,
                   "Share it with those that give the same name; else with those that read the same "
@@ -302,8 +302,7 @@ void LoadOptions::add_machine_options(CLI::App& command) {
       "--iopoll", loader.iopoll,
       "Poll the device for completions; needs O_DIRECT and a drive with polled queues");
   command.add_option("--memory-limit", loader.memory_limit_bytes, "Of the loader, such as 2GB")
-      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))
-      ->transform(unsigned_text());  // The last one given runs first.
+      ->transform(size_value());
   command
       .add_option("--timeout,--timeout-seconds", loader.timeout_seconds,
                   "Seconds a batch may take; 0: no limit")

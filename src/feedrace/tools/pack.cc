@@ -18,6 +18,7 @@
 #include "feedrace/tools/interrupt.h"
 #include "feedrace/tools/json_text.h"
 #include "feedrace/tools/progress.h"
+#include "feedrace/tools/size_text.h"
 
 namespace feedrace::tools {
 namespace {
@@ -193,8 +194,7 @@ void add_layout(CLI::App& command, pack::PackOptions& pack) {
       "Shards, of as equal sample counts as can be; default: by size");
   shards->check(whole_number(1, 1'000'000));
   command.add_option("--shard-size", pack.shard_size_bytes, "Largest size of a shard")
-      ->check(unsigned_text())
-      ->transform(CLI::AsSizeValue(true))
+      ->transform(size_value())
       ->default_str("1GB")
       ->excludes(shards);
   command.add_option("--prefix", pack.prefix, "Shards are named PREFIX-000000.tar and on")

@@ -27,6 +27,7 @@
 #include "feedrace/tools/interrupt.h"
 #include "feedrace/tools/json_text.h"
 #include "feedrace/tools/progress.h"
+#include "feedrace/tools/size_text.h"
 
 namespace feedrace::tools {
 namespace {
@@ -260,8 +261,7 @@ void add_warm(CLI::App& app) {
   command
       ->add_option("--limit", options->limit_bytes,
                    "Stop after so much, such as 10GB; 80 % of available memory if left out")
-      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))
-      ->transform(unsigned_text());  // The last one given runs first.
+      ->transform(size_value());
   command->add_option("--threads", options->thread_count, "That read")
       ->check(whole_number(1, 1024))
       ->capture_default_str();
