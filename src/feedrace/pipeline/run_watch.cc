@@ -128,14 +128,16 @@ std::optional<WaitCourse::Split> WaitCourse::split() const {
 
 RunWatch::Mark RunWatch::make_mark(Stats stats) const {
   constexpr double kNs = 1e-9;
-  const std::lock_guard lock(mutex_);
-  return {std::move(stats),
-          host::read_host_counters(disks_),
-          static_cast<double>(handing_in_next_ns_) * kNs,
-          static_cast<double>(handing_ns_) * kNs,
-          ready_,
-          asked_,
-          absence_};
+  Mark made{std::move(stats),
+            host::read_host_counters(disks_),
+            static_cast<double>(handing_in_next_ns_) * kNs,
+            static_cast<double>(handing_ns_) * kNs,
+            ready_,
+            asked_,
+            {}};
+  const std::lock_guard lock(mutex_);  // Not while files are read: the consumer takes it, too.
+  made.absence = absence_;
+  return made;
 }
 
 void RunWatch::leave(Stats stats) {
