@@ -346,7 +346,7 @@ VerifyReport verify(const std::vector<std::string>& sources, const VerifyOptions
   if (!options.bad_file.empty()) {
     // Before hours of reading.
     const Result<void> open = formats::check_writable(options.bad_file);
-    if (!open) raise(open.error());
+    if (!open) throw Error(open.error().code, "list of bad samples: " + open.error().message);
   }
   return Verification(sources, options).run();
 }

@@ -132,7 +132,7 @@ class RunWatch {
   std::atomic<std::uint64_t> asked_ = 0;
   Clock::time_point next_mark_;  // Of the consumer's thread, as these two.
   Clock::duration until_next_mark_{};
-  std::atomic<Clock::time_point> last_batch_{};
+  std::atomic<Clock::time_point> last_batch_;
   std::atomic<bool> is_waited_for_ = false;
   std::optional<Stats> left_with_;  // Between epochs; of the consumer's thread, as is this.
   Clock::time_point left_at_;
