@@ -35,9 +35,10 @@ Result<std::uint64_t> parse_size(std::string_view text, SizePrefix prefix) {
         ErrorCode::kInvalidArgument,
         fmt::format("{} {}; give a size such as 512MB, 1.5GB or 64MiB", printable(text), why)};
   };
-  const char* const end = text.data() + text.size();
+  const char* const begin = text.data();
+  const char* const end = begin + text.size();
   double number = 0;
-  const auto [stop, error] = std::from_chars(text.data(), end, number, std::chars_format::fixed);
+  const auto [stop, error] = std::from_chars(begin, end, number, std::chars_format::fixed);
   const bool is_number = error == std::errc() && std::isfinite(number);
   if (text.starts_with('-')) return refuse("is negative");
   if (!is_number) return refuse("is no size");
@@ -52,7 +53,7 @@ Result<std::uint64_t> parse_size(std::string_view text, SizePrefix prefix) {
   if (number * factor > kMost) return refuse("is more than any machine has");
   // Whole numbers of bytes are exact, beyond what a double counts one by one.
   std::uint64_t whole = 0;
-  const auto as_whole = std::from_chars(text.data(), stop, whole);
+  const auto as_whole = std::from_chars(begin, stop, whole);
   if (as_whole.ec == std::errc() && as_whole.ptr == stop) {
     return whole * static_cast<std::uint64_t>(factor);
   }
