@@ -536,3 +536,15 @@ def test_a_set_that_lacks_shards_is_noted_by_whoever_reads_it(folder, tmp_path):
     # Shards that were named are what was meant.
     plan = run("plan", out / "shard-000000.tar", "--batch-size", "2", "--json").json()
     assert plan["warnings"] == []
+
+
+def test_indexes_that_were_exported_beside_the_shards_are_of_the_set(folder, tmp_path):
+    out = tmp_path / "out"
+    assert pack(folder, out, "--shards", "2").code == 0
+    for form in ("dali", "wids"):
+        assert run("index", out, "--format", form).code == 0
+    assert "packed already" in pack(folder, out, "--shards", "2").out.decode()
+    assert "shards is 1, and was 2" in pack(folder, out, "--shards", "1").error(2)
+    assert "shards is 3, and was 2" in pack(folder, out, "--shards", "3").error(2)
+    (out / "other-000000.idx").write_text("")
+    assert "holds other-000000.idx" in pack(folder, out, "--shards", "2").error(2)

@@ -126,7 +126,8 @@ def test_a_run_without_any_batch_has_a_report_too(tmp_path):
         (folder / "cat" / f"{name}.jpg").write_bytes(b"no picture")
     file = tmp_path / "report.html"
     done = run("report", folder, "--batch", 4, "--seconds", 0.5, "--out", file)
-    assert "the run ended by an error: " in done.out.decode(), done.err
+    assert done.code == 1, done.err
+    assert "the run ended by an error: " in done.out.decode()
     page = file.read_text()
     ElementTree.fromstring(page.removeprefix("<!DOCTYPE html>"))
     assert "not a picture" in page

@@ -43,10 +43,14 @@ class BatchMaker:
         """Whether batches are worth a thread of their own."""
         return bool(self._calls)
 
-    def make(self, batch: Any) -> tuple[Any, ...]:
-        """The batch as the loop gets it."""
+    def prepare(self) -> None:
+        """Imports the framework, which takes seconds: a verdict would count them as the loop's."""
         if self._convert is None:
             self._convert = converter(self._output)
+
+    def make(self, batch: Any) -> tuple[Any, ...]:
+        """The batch as the loop gets it."""
+        self.prepare()
         values = {name: self._value(batch, name) for name in self._fields}
         if self._pipeline.batch_function is not None:
             self._run_batch_function(batch, values)

@@ -27,6 +27,7 @@ class Delivery(NamedTuple):
 
 def make_next(native: Any, maker: BatchMaker, keep_state: bool) -> Delivery | None:
     """The next batch; None at the end of the epoch. A batch that fails is one that did not come."""
+    maker.prepare()
     batch = native.next()
     if batch is None:
         return None

@@ -18,6 +18,9 @@ namespace {
 constexpr const char* kSizesOption = "source_sizes";
 /// Of indexes, which `feedrace index` makes as well, by names of its own.
 constexpr std::string_view kIndexEnding = ".frindex";
+// What `feedrace index --format` writes beside the shards.
+constexpr std::string_view kDaliEnding = ".idx";
+constexpr std::string_view kWidsList = "shardindex.json";
 
 [[noreturn]] void refuse(const PackFolder& folder, const std::string& why) {
   throw Error(ErrorCode::kInvalidArgument, fmt::format("{}: {}", printable(folder.path()), why));
@@ -26,6 +29,11 @@ constexpr std::string_view kIndexEnding = ".frindex";
 /// True for what a run of this set makes.
 bool is_ours(const std::string& name, const JournalHead& head, const std::string& prefix) {
   if (name == kClassListFile || name == kManifestFile || name.ends_with(kIndexEnding)) return true;
+  if (name == kWidsList) return true;
+  if (name.ends_with(kDaliEnding)) {
+    const std::string shard = name.substr(0, name.size() - kDaliEnding.size()) + ".tar";
+    return is_ours(shard, head, prefix);
+  }
   for (std::size_t digits = 6; digits <= 20; ++digits) {
     if (name.size() != prefix.size() + 1 + digits + 4) continue;
     const std::string number = name.substr(prefix.size() + 1, digits);
@@ -154,8 +162,9 @@ void check_fits(const PackFolder& folder, const FolderState& state, const Journa
                          : "was begun as a whole; go on without --part, or give an empty folder");
     }
   }
-  check_names(folder, state, head, prefix);
+  // What differs says more than a name that is not known for that.
   if (state.manifest && state.journals.empty()) check_manifest(folder, *state.manifest, head);
+  check_names(folder, state, head, prefix);
 }
 
 }  // namespace feedrace::pack

@@ -61,10 +61,14 @@ std::string text_of(const VerifyReport::Finding& finding) {
 std::string verdict(const VerifyReport& report) {
   const auto kinds = static_cast<std::uint64_t>(std::count_if(
       report.findings.begin(), report.findings.end(), [](const auto& one) { return one.is_bad; }));
-  const std::string found = report.is_good()
-                                ? "good: no bad sample"
-                                : fmt::format("bad: {}, {}", counted(kinds, "kind") + " of damage",
-                                              counted(report.bad_sample_count, "bad sample"));
+  std::string found = "good: no bad sample";
+  if (!report.is_good()) {
+    found = fmt::format("bad: {} of damage, {}", counted(kinds, "kind"),
+                        counted(report.bad_sample_count, "bad sample"));
+    if (report.flagged_count > 0) {
+      found += fmt::format(", {} decoded with a complaint", with_commas(report.flagged_count));
+    }
+  }
   return fmt::format("{}; {:.1f} s, {}\n", found, report.seconds,
                      counted(report.thread_count, "thread"));
 }

@@ -7,6 +7,7 @@
 #include <exception>
 #include <new>
 #include <string>
+#include <string_view>
 #include <system_error>
 
 #include <CLI/CLI.hpp>
@@ -73,7 +74,9 @@ int main(int argc, char** argv) {
   try {
     code = run(argc, argv);
   } catch (const feedrace::Error& error) {
-    code = complain(error.what(), exit_of(error.code()));
+    // The loader's own words are for programs, which may make another one.
+    const bool is_signal = std::string_view(error.what()).starts_with("the loader was cancelled");
+    code = complain(is_signal ? "interrupted" : error.what(), exit_of(error.code()));
   } catch (const std::system_error& error) {
     const std::string message = std::string("a thread can't be started (") + error.what() +
                                 "); use fewer threads, or raise ulimit -u or -v";

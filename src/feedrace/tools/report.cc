@@ -196,7 +196,7 @@ int run(const Options& options) {
   fmt::print("{}: {}{}\n", printable(options.file),
              report.error.empty() ? "" : "the run ended by an error: " + report.error + "; ",
              report.verdict.to_text());
-  return kGood;
+  return report.error.empty() ? kGood : kBadData;
 }
 
 }  // namespace

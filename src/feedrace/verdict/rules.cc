@@ -172,7 +172,7 @@ bool Judge::decide_early() {
     out_.headline += ", " + fmt::format("{}", fmt::join(out_.evidence, ", "));
     out_.evidence.clear();
     out_.headline +=
-        fmt::format(", and most of that is the start; ask again after {}", kTellingBatches);
+        fmt::format(", and most of that is the start; ask again after {} batches", kTellingBatches);
     return true;
   }
   if (in_.bad_share >= kMostlyBad) {
