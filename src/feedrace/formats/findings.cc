@@ -42,9 +42,8 @@ std::vector<std::string> Findings::lines(std::string_view place) const {
       names += printable(name);
     }
     if (kind.count > kind.names.size()) names += ", ...";
-    if (!names.empty()) names = ": " + names;
-    lines.push_back(fmt::format("{}: {}{} ({} in all)", printable(place), kind.what, names,
-                                with_commas(kind.count)));
+    lines.push_back(fmt::format("{}: {}{}{} ({} in all)", printable(place), kind.what,
+                                names.empty() ? "" : ": ", names, with_commas(kind.count)));
   }
   return lines;
 }
