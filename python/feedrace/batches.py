@@ -44,13 +44,14 @@ class BatchMaker:
         return bool(self._calls)
 
     def prepare(self) -> None:
-        """Imports the framework, which takes seconds: a verdict would count them as the loop's."""
-        if self._convert is None:
+        """Imports a framework that takes seconds: a verdict would count them as the loop's."""
+        if self._convert is None and self._output in ("torch", "jax"):
             self._convert = converter(self._output)
 
     def make(self, batch: Any) -> tuple[Any, ...]:
         """The batch as the loop gets it."""
-        self.prepare()
+        if self._convert is None:
+            self._convert = converter(self._output)
         values = {name: self._value(batch, name) for name in self._fields}
         if self._pipeline.batch_function is not None:
             self._run_batch_function(batch, values)

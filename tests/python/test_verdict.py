@@ -111,3 +111,19 @@ def test_a_gpu_that_was_busy_is_what_limits(folder, tmp_path):
     dmon.write_text("")
     assert "nvidia-smi dmon" in error_of(loader.verdict, dmon=dmon)
     assert "nvidia-smi dmon" in error_of(loader.verdict, dmon=tmp_path / "none", code="not_found")
+
+
+def test_a_framework_is_imported_before_the_first_batch_is_asked_for():
+    """The seconds that it takes would be taken for the loop's."""
+    order = []
+
+    class Native:
+        def next(self):
+            order.append("next")
+
+    class Maker:
+        def prepare(self):
+            order.append("prepare")
+
+    assert make_next(Native(), Maker(), keep_state=False) is None
+    assert order == ["prepare", "next"]
