@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from feedrace.delivery import make_next
 from feedrace.verdict import Ceiling
 from small_loaders import error_of, indices, loader_of
 
